@@ -1,0 +1,64 @@
+// How much work is a layer? Operators with FLOPs, bytes and parameters; no time, no rank.
+//
+// A Workload is one micro-step of one replica: units (layers) in execution order, each a list of
+// operators in forward order. Backward runs units and operators in reverse; per operator first the
+// input gradient, then the weight gradient, then its parameters' gradients are ready.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "models/spec/job.h"
+#include "sim/base/dtype.h"
+#include "sim/base/quantity.h"
+#include "sim/graph/work.h"
+
+namespace stepsim {
+
+struct ParameterTensor {
+  std::string name;           // "layers.3.mlp.fc1.weight"
+  std::int64_t elements = 0;
+  DType dtype = DType::kFp32;  // of the parameter and its gradient
+  Bytes bytes() const { return SizeOf(dtype, elements); }
+};
+
+struct Operator {
+  std::string name;                        // "qkv", unique within its unit
+  ComputeWork forward;
+  std::vector<ComputeWork> backward_input;   // input gradient; may be empty (first layer)
+  std::vector<ComputeWork> backward_weight;  // weight gradient; empty without parameters
+  // Indices into Workload::parameters of tensors whose gradient is complete after this operator's
+  // backward (a tied table appears only at its last use in backward), in the order autograd
+  // accumulates them.
+  std::vector<std::int32_t> parameters_ready;
+  Bytes saved;                             // activations kept from forward to backward
+};
+
+struct Unit {
+  std::string name;                        // "embedding", "layers.0", ..., "head", "loss"
+  std::vector<Operator> operators;
+};
+
+struct Workload {
+  std::vector<Unit> units;                 // execution order
+  std::vector<ParameterTensor> parameters; // registration order
+  Bytes buffers;                           // non-parameter state, broadcast by DDP
+  double samples = 0;                      // of this micro-step, one replica
+  double tokens = 0;
+  std::int64_t parameter_count() const;
+  Bytes parameter_bytes() const;
+  // Gradient arrival order: indices of parameters as backward completes them.
+  std::vector<std::int32_t> ArrivalOrder() const;
+};
+
+Workload BuildWorkload(const JobSpec& job);
+
+// Model FLOPs of the micro-step (forward + backward, one replica) by MFU convention, in table order:
+// palm, megatron, torchtitan, causal. Equations: models/README.md, "FLOPs".
+std::vector<std::pair<std::string, Flops>> ModelFlops(const JobSpec& job);
+// Executed FLOPs of the micro-step as the operators count them (HFU).
+Flops HardwareFlops(const Workload& workload);
+
+}  // namespace stepsim

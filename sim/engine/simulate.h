@@ -1,0 +1,57 @@
+// When does it happen? The discrete-event loop: a graph without durations and costs without a graph
+// become a timeline.
+//
+// Semantics (sim/README.md, "Engine semantics"): integer picoseconds; a task starts when all its
+// dependencies are done and it heads every stream it occupies; the members of a rendezvous transfer
+// from the last arrival and end together; equal times are ordered by (time, sequence number), so
+// that two runs are byte-identical. With fixed costs the makespan is the longest path over
+// dependencies plus stream order (graph_algorithms.h is the oracle).
+#pragma once
+
+#include <span>
+
+#include "sim/base/ids.h"
+#include "sim/base/time.h"
+#include "sim/graph/task_graph.h"
+#include "sim/timeline/timeline.h"
+
+namespace stepsim {
+
+// What a task takes from its rank while it runs. Shares are fractions of the whole, 0..1.
+struct Demand {
+  double sms = 0;
+  double hbm = 0;
+  double link = 0;
+};
+
+struct TaskCost {
+  Duration isolated{};  // duration when nothing runs beside it; of a collective: the transfer
+  Demand demand;
+};
+
+// One per distinct work of the graph.
+using TaskCosts = IdVector<WorkId, TaskCost>;
+
+struct RunningTask {
+  TaskId task{};
+  bool is_transferring = true;  // false: a collective member that waits for its peers
+};
+
+// What running together costs. Asked at every start and end on a rank where two or more tasks are
+// resident, never in between; a task that is alone has rate 1.
+class Interference {
+ public:
+  virtual ~Interference() = default;
+  // rates[i] is the speed of running[i], in (0, 1]. A collective advances at the smallest rate that
+  // any of its ranks gives it.
+  virtual void Rates(RankId rank, std::span<const RunningTask> running,
+                     std::span<double> rates) = 0;
+};
+
+// Runs the graph to its end. Throws SimulationError when the tasks wait for each other in a circle
+// (the message names the cycle) or when the sum of costs exceeds the range of SimTime.
+// REQUIRES: costs.size() == graph.work_count().
+Timeline Simulate(const TaskGraph& graph, const TaskCosts& costs,
+                  Interference* interference = nullptr);
+
+}  // namespace stepsim

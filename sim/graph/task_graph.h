@@ -1,0 +1,144 @@
+// What must happen, and after what? An immutable graph of tasks on streams, without durations.
+//
+//   rank 0  comp  | F0 | F1 | B1 | B0 |            a stream runs its tasks one after another, in
+//           nccl  |              | r1 | r0 |       the order in which they were added (CUDA's FIFO)
+//
+// * A task occupies one or more streams of one rank. It starts when all its dependencies are done
+//   and it heads every stream it occupies. (NCCL orders the launches of one communicator: give such
+//   a task its CUDA stream and a stream that stands for the communicator.)
+// * A collective across simulated ranks is one task per rank, joined by a rendezvous: each member is
+//   resident from its own start; all of them transfer from the moment the last one is resident and
+//   end together. Members of one rendezvous share one Work.
+// * Edges are dependencies (data, events) and stream order; both are "after the end of". Tasks,
+//   streams and ids are compact arrays: about 20 bytes a task, built once by TaskGraphBuilder.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/ids.h"
+#include "sim/graph/site.h"
+#include "sim/graph/work.h"
+
+namespace stepsim {
+
+struct Label {
+  std::string name;  // "layer3.mlp.fc1.wgrad"
+  Site site = Site::kNone;
+  Phase phase = Phase::kOther;
+  std::int32_t microstep = 0;
+  std::int32_t step = 0;  // which consecutive step of the simulation
+  auto operator<=>(const Label&) const = default;
+};
+
+struct StreamInfo {
+  RankId rank{};
+  std::string name;       // "compute", "nccl dp", "host"
+  bool is_queue = false;  // a serial queue that is no CUDA stream of its own (a communicator)
+};
+
+struct RankInfo {
+  std::int32_t global_rank = 0;  // the rank it is
+  std::int32_t stands_for = 1;   // how many identical ranks it stands for (folding)
+};
+
+struct ProcessGroup {
+  std::string name;                 // "dp"
+  std::string description;          // "data parallel"
+  std::vector<std::int32_t> ranks;  // global ranks, ascending
+};
+
+// A successor with the kind of constraint, in 32 bits.
+class Edge {
+ public:
+  Edge() = default;
+  Edge(TaskId to, bool is_stream_order)
+      : bits_(static_cast<std::uint32_t>(to) | (is_stream_order ? kOrderBit : 0u)) {}
+  TaskId to() const { return TaskId{bits_ & ~kOrderBit}; }
+  bool is_stream_order() const { return (bits_ & kOrderBit) != 0; }
+
+ private:
+  static constexpr std::uint32_t kOrderBit = 1u << 31;
+  std::uint32_t bits_ = 0;
+};
+
+// When a task frees or takes memory (bytes may be negative) on its rank.
+struct MemoryEvent {
+  TaskId task{};
+  bool at_end = false;           // at the task's end, else at its start
+  std::uint8_t category = 0;     // index into TaskGraph::memory_categories()
+  Bytes delta;
+};
+
+class TaskGraph {
+ public:
+  std::size_t task_count() const { return works_of_.size(); }
+  std::size_t stream_count() const { return streams_.size(); }
+  std::size_t rank_count() const { return ranks_.size(); }
+  std::size_t work_count() const { return works_.size(); }
+  std::size_t rendezvous_count() const { return members_begin_.empty() ? 0 : members_begin_.size() - 1; }
+
+  WorkId work_id(TaskId t) const { return works_of_[t]; }
+  const Work& work(TaskId t) const { return works_[works_of_[t]]; }
+  const Work& work(WorkId w) const { return works_[w]; }
+  TaskKind kind(TaskId t) const { return kinds_[works_of_[t]]; }
+  const Label& label(TaskId t) const { return labels_[labels_of_[t]]; }
+  LabelId label_id(TaskId t) const { return labels_of_[t]; }
+  RankId rank(TaskId t) const { return streams_[streams(t).front()].rank; }
+  std::span<const StreamId> streams(TaskId t) const;
+
+  const StreamInfo& stream(StreamId s) const { return streams_[s]; }
+  const RankInfo& rank_info(RankId r) const { return ranks_[r]; }
+  const ProcessGroup& group(GroupId g) const { return groups_[g]; }
+  std::size_t group_count() const { return groups_.size(); }
+
+  // Tasks that wait for the end of t, in the order the edges were added.
+  std::span<const Edge> successors(TaskId t) const {
+    const std::uint32_t begin = successors_begin_[Index(t)];
+    return {edges_.data() + begin, successors_begin_[Index(t) + 1] - begin};
+  }
+  std::size_t edge_count() const { return edges_.size(); }
+
+  // kNoId when the task meets nobody.
+  RendezvousId rendezvous(TaskId t) const {
+    return rendezvous_of_.empty() ? kNoId<RendezvousId> : rendezvous_of_[t];
+  }
+  std::span<const TaskId> members(RendezvousId r) const {
+    const std::uint32_t begin = members_begin_[Index(r)];
+    return {members_.data() + begin, members_begin_[Index(r) + 1] - begin};
+  }
+
+  std::span<const MemoryEvent> memory_events() const { return memory_events_; }
+  const std::vector<std::string>& memory_categories() const { return memory_categories_; }
+  // Bytes that are there for the whole step, per rank and category (parameters, optimizer states).
+  Bytes resident_memory(RankId r, std::size_t category) const;
+
+ private:
+  friend class TaskGraphBuilder;
+
+  IdVector<TaskId, WorkId> works_of_;
+  IdVector<TaskId, LabelId> labels_of_;
+  IdVector<TaskId, StreamId> stream_of_;  // top bit set: index into multi_stream_begin_
+  std::vector<std::uint32_t> multi_stream_begin_;
+  std::vector<StreamId> multi_streams_;
+  std::vector<std::uint32_t> successors_begin_;
+  std::vector<Edge> edges_;
+  IdVector<TaskId, RendezvousId> rendezvous_of_;
+  std::vector<std::uint32_t> members_begin_;
+  std::vector<TaskId> members_;
+  IdVector<WorkId, Work> works_;
+  IdVector<WorkId, TaskKind> kinds_;
+  IdVector<LabelId, Label> labels_;
+  IdVector<StreamId, StreamInfo> streams_;
+  IdVector<RankId, RankInfo> ranks_;
+  IdVector<GroupId, ProcessGroup> groups_;
+  std::vector<MemoryEvent> memory_events_;
+  std::vector<std::string> memory_categories_;
+  std::vector<std::vector<Bytes>> resident_memory_;  // [rank][category]
+};
+
+}  // namespace stepsim

@@ -1,0 +1,65 @@
+// What is there to do? The payload of a task: sizes only, never a duration. Cost models turn a Work
+// into a TaskCost; equal works share one WorkId, so that each distinct piece is priced once.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <variant>
+
+#include "sim/base/dtype.h"
+#include "sim/base/ids.h"
+#include "sim/base/quantity.h"
+
+namespace stepsim {
+
+// How a task occupies its rank; decides the accounting state while it runs.
+enum class TaskKind : std::uint8_t {
+  kCompute,   // a kernel that computes (copies and casts included)
+  kTransfer,  // a collective or point-to-point kernel
+  kHost,      // the launching thread
+};
+
+enum class ComputeClass : std::uint8_t { kGemm, kAttention, kMemory };
+std::string_view ToString(ComputeClass compute_class);  // "gemm", "attention", "memory"
+
+struct ComputeWork {
+  ComputeClass compute_class = ComputeClass::kMemory;
+  DType dtype = DType::kFp32;
+  Flops flops;              // executed
+  Bytes bytes;              // HBM traffic, reads plus writes
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;  // GEMM shape when known, else m = 0
+  std::int32_t kernels = 1;  // launches that this one task stands for
+  auto operator<=>(const ComputeWork&) const = default;
+};
+
+enum class CollectiveOp : std::uint8_t {
+  kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kReduce, kSendRecv,
+};
+std::string_view ToString(CollectiveOp op);  // "all_reduce", ...
+
+struct CollectiveWork {
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  DType dtype = DType::kFp32;
+  Bytes bytes;  // as nccl-tests counts it: all_reduce = the buffer, all_gather = the gathered output
+  GroupId group{};
+  auto operator<=>(const CollectiveWork&) const = default;
+};
+
+struct HostWork {
+  std::int32_t launches = 0;     // kernels launched
+  std::int32_t graph_nodes = 0;  // autograd nodes walked (DDP's find_unused_parameters)
+  auto operator<=>(const HostWork&) const = default;
+};
+
+// Hand-built graphs (tests, benchmarks): priced by whoever built them. Equal tags are equal works.
+struct OpaqueWork {
+  TaskKind kind = TaskKind::kCompute;
+  std::int64_t tag = 0;
+  auto operator<=>(const OpaqueWork&) const = default;
+};
+
+using Work = std::variant<OpaqueWork, ComputeWork, CollectiveWork, HostWork>;
+
+TaskKind KindOf(const Work& work);
+
+}  // namespace stepsim

@@ -1,0 +1,50 @@
+// Where did the time of a rank go? Exactly one state holds at any time of the step, so that
+//
+//   step = compute + contention + sum(exposed[site]) + peer_wait + bubble + host + idle
+//
+// exactly, in picoseconds (checked, always). Definitions: sim/README.md, "Accounting".
+#pragma once
+
+#include <array>
+
+#include "sim/base/ids.h"
+#include "sim/base/time.h"
+#include "sim/engine/simulate.h"
+#include "sim/graph/site.h"
+#include "sim/graph/task_graph.h"
+#include "sim/timeline/timeline.h"
+
+namespace stepsim {
+
+// A part of the timeline: [begin, end).
+struct Window {
+  SimTime begin{};
+  SimTime end{};
+  Duration length() const { return end - begin; }
+};
+
+struct RankAccount {
+  Duration step{};
+  Duration compute{};
+  Duration contention{};
+  std::array<Duration, kSiteCount> exposed{};
+  Duration peer_wait{};
+  Duration bubble{};
+  Duration host{};
+  Duration idle{};
+
+  // Beside the identity, as a profiler counts on this rank:
+  Duration communication{};      // a communication kernel is resident (union)
+  Duration profiler_exposed{};   // ... and no compute kernel runs
+
+  Duration exposed_total() const;
+  // 1 - profiler_exposed / communication; 0 without communication.
+  double overlap_fraction() const;
+};
+
+// Throws InternalError when the identity does not hold: a wrong split is never printed.
+// REQUIRES: window lies within [0, makespan].
+RankAccount AccountRank(const TaskGraph& graph, const TaskCosts& costs, const Timeline& timeline,
+                        RankId rank, Window window);
+
+}  // namespace stepsim

@@ -1,0 +1,96 @@
+// What does the step mean? Everything that the writers show: one struct, filled once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/base/dtype.h"
+#include "sim/base/quantity.h"
+#include "sim/base/time.h"
+#include "sim/graph/task_graph.h"
+#include "sim/metrics/accounting.h"
+
+namespace stepsim {
+
+// What the simulator cannot know by itself: given by the model layer.
+struct StepContext {
+  std::string job;          // "llama-3.2-3b, DDP on 16 x A100-SXM-80GB"
+  std::string job_file;     // as given by the user
+  std::string hardware;     // profile name
+  std::string model;
+  std::string strategy;
+  std::int64_t gpus = 1;
+  double samples_per_step = 0;   // global batch, in sequences or images
+  double tokens_per_step = 0;    // 0 when the network has no tokens (images)
+  std::vector<std::pair<std::string, Flops>> model_flops;  // per step, all GPUs, by MFU convention
+  std::string mfu_convention;    // the one in the summary
+  Flops hardware_flops;          // executed, recomputation included, per step, all GPUs
+  FlopRate peak;                 // per GPU, dense, of peak_dtype
+  DType peak_dtype = DType::kBf16;
+  Bytes gpu_memory;              // capacity
+  std::string confidence;        // "links from preset (not calibrated): +-25%"
+  std::vector<std::string> warnings;
+  struct Assumption {
+    std::string field;    // "plan.ddp.bucket_cap_mb"
+    std::string value;    // "25 MiB"
+    std::string origin;   // "default", "configs/hardware/a100.yaml:12", "--set"
+  };
+  std::vector<Assumption> assumptions;
+  std::string resolved_json;     // the whole job with presets expanded, a JSON object
+};
+
+// How one collective call of the graph is carried out; indexed by WorkId (empty for compute).
+struct CollectiveChoice {
+  std::string algorithm;  // "ring"
+  std::string protocol;   // "simple"
+};
+
+struct CollectiveReport {
+  TaskId task{};           // the member on the reported rank
+  std::string name;        // "all_reduce bucket 5"
+  Site site = Site::kNone;
+  CollectiveOp op{};
+  DType dtype = DType::kFp32;
+  Bytes bytes;
+  std::int64_t group_size = 1;
+  std::string group;
+  std::string algorithm, protocol;
+  std::int32_t microstep = 0;
+  SimTime ready{}, start{}, transfer_start{}, end{};  // relative to the begin of the step
+  Duration hidden{};       // resident while compute runs on the reported rank
+  Duration exposed{};      // resident while none does
+  std::string cause;       // why it is exposed; empty when hidden
+};
+
+struct MicrostepReport {
+  std::int32_t microstep = 0;
+  bool is_reducing = false;   // the one that sends the gradients
+  RankAccount account;
+};
+
+struct MemoryReport {
+  std::vector<std::pair<std::string, Bytes>> at_peak;  // by category, at the moment of the peak
+  Bytes total;
+};
+
+struct StepReport {
+  StepContext context;
+  Window window;                     // the reported step, on the slowest rank
+  std::size_t reported_rank = 0;     // index into ranks: the slowest
+  std::vector<RankAccount> ranks;    // one per simulated rank
+  std::vector<RankInfo> rank_infos;
+  std::vector<MicrostepReport> microsteps;
+  std::vector<CollectiveReport> collectives;  // of the reported rank, by start
+  MemoryReport memory;               // of the rank with the highest peak
+
+  const RankAccount& account() const { return ranks[reported_rank]; }
+  double step_time_s() const { return ToSeconds(account().step); }
+};
+
+// Model FLOPs / (step time x GPUs x peak), as a fraction. 0 when the peak is unknown.
+double Mfu(const StepReport& report, const std::string& convention);
+double Hfu(const StepReport& report);
+
+}  // namespace stepsim

@@ -1,0 +1,51 @@
+// How is a result shown? One row per format: a writer is a function from a result to text.
+//
+// To add a writer: one file with one function, one row in writer.cc.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sim/graph/task_graph.h"
+#include "sim/metrics/step_report.h"
+#include "sim/timeline/timeline.h"
+
+namespace stepsim {
+
+struct Result {
+  const TaskGraph& graph;
+  const Timeline& timeline;
+  const StepReport& report;
+};
+
+// Takes the text piece by piece; may throw (disk full), which ends the writing.
+using Sink = std::function<void(std::string_view)>;
+
+struct Writer {
+  std::string_view suffix;  // ".trace.json"
+  std::string_view doc;
+  void (*write)(const Result&, const Sink&);
+  bool is_gzipped = false;
+};
+
+// Longest suffix first: "x.trace.json" is a trace, "x.json" a result.
+std::span<const Writer> Writers();
+const Writer* FindWriter(std::string_view file_name);  // nullptr when no suffix fits
+
+// The writers, one file each.
+void WriteResultJson(const Result&, const Sink&);
+void WriteCsv(const Result&, const Sink&);
+void WriteMarkdown(const Result&, const Sink&);
+void WriteChromeTrace(const Result&, const Sink&);
+
+// The summary on the terminal: about 15 lines. Colour by ANSI codes when asked for.
+std::string TerminalSummary(const StepReport& report, bool use_colour);
+
+// Writes to a temporary file beside `path` and renames it when complete: the file appears whole or
+// not at all. Throws std::runtime_error with one clear line ("cannot write out/x.json: No space
+// left on device").
+void WriteFileAtomically(const std::string& path, const Writer& writer, const Result& result);
+
+}  // namespace stepsim
