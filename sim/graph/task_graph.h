@@ -80,7 +80,9 @@ class TaskGraph {
   std::size_t stream_count() const { return streams_.size(); }
   std::size_t rank_count() const { return ranks_.size(); }
   std::size_t work_count() const { return works_.size(); }
-  std::size_t rendezvous_count() const { return members_begin_.empty() ? 0 : members_begin_.size() - 1; }
+  std::size_t rendezvous_count() const {
+    return members_begin_.empty() ? 0 : members_begin_.size() - 1;
+  }
 
   WorkId work_id(TaskId t) const { return works_of_[t]; }
   const Work& work(TaskId t) const { return works_[works_of_[t]]; }
@@ -119,10 +121,11 @@ class TaskGraph {
 
  private:
   friend class TaskGraphBuilder;
+  static constexpr std::uint32_t kMultiStreamBit = 1u << 31;
 
   IdVector<TaskId, WorkId> works_of_;
   IdVector<TaskId, LabelId> labels_of_;
-  IdVector<TaskId, StreamId> stream_of_;  // top bit set: index into multi_stream_begin_
+  IdVector<TaskId, StreamId> stream_of_;  // kMultiStreamBit: index into multi_stream_begin_
   std::vector<std::uint32_t> multi_stream_begin_;
   std::vector<StreamId> multi_streams_;
   std::vector<std::uint32_t> successors_begin_;

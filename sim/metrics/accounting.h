@@ -6,12 +6,14 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "sim/base/ids.h"
 #include "sim/base/time.h"
 #include "sim/engine/simulate.h"
 #include "sim/graph/site.h"
 #include "sim/graph/task_graph.h"
+#include "sim/metrics/segments.h"
 #include "sim/timeline/timeline.h"
 
 namespace stepsim {
@@ -42,8 +44,20 @@ struct RankAccount {
   double overlap_fraction() const;
 };
 
+// Everything that accounting needs to know about one rank, computed once for several windows.
+struct RankActivity {
+  std::vector<Segment> segments;       // tile [0, makespan]
+  std::vector<Interval> computing;     // unions
+  std::vector<Interval> communicating;
+};
+std::vector<RankActivity> ObserveRanks(const TaskGraph& graph, const Timeline& timeline);
+
 // Throws InternalError when the identity does not hold: a wrong split is never printed.
 // REQUIRES: window lies within [0, makespan].
+RankAccount AccountWindow(const TaskGraph& graph, const TaskCosts& costs, const Timeline& timeline,
+                          const RankActivity& activity, Window window);
+
+// The account of one rank over a window, from scratch.
 RankAccount AccountRank(const TaskGraph& graph, const TaskCosts& costs, const Timeline& timeline,
                         RankId rank, Window window);
 

@@ -83,6 +83,7 @@ struct StepReport {
   std::vector<RankInfo> rank_infos;
   std::vector<MicrostepReport> microsteps;
   std::vector<CollectiveReport> collectives;  // of the reported rank, by start
+  IdVector<WorkId, CollectiveChoice> choices;  // how each collective is carried out
   MemoryReport memory;               // of the rank with the highest peak
 
   const RankAccount& account() const { return ranks[reported_rank]; }

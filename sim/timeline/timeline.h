@@ -27,7 +27,6 @@ class BoundBy {
  private:
   std::uint32_t bits_ = 0;
 };
-inline constexpr std::size_t kMaxTasks = 0x3FFFFFFF;
 
 // A collective call across simulated ranks.
 struct Meeting {
@@ -41,7 +40,7 @@ struct Timeline {
   IdVector<TaskId, BoundBy> bound_by;
   IdVector<RendezvousId, Meeting> meetings;
   SimTime makespan{};
-  TaskId last_task = kNoId<TaskId>;  // the task that ends last (the lowest id of equals)
+  TaskId last_task = kNoId<TaskId>;  // the task that ends last (of equals: the last event)
 };
 
 // When the transfer of a task begins: its start, or the last arrival for a member of a rendezvous.

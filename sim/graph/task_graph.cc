@@ -1,0 +1,20 @@
+#include "sim/graph/task_graph.h"
+
+namespace stepsim {
+
+std::span<const StreamId> TaskGraph::streams(TaskId t) const {
+  const auto value = static_cast<std::uint32_t>(stream_of_[t]);
+  if ((value & kMultiStreamBit) == 0) return {&stream_of_[t], 1};
+  const std::uint32_t entry = value & ~kMultiStreamBit;
+  const std::uint32_t begin = multi_stream_begin_[entry];
+  return {multi_streams_.data() + begin, multi_stream_begin_[entry + 1] - begin};
+}
+
+Bytes TaskGraph::resident_memory(RankId r, std::size_t category) const {
+  if (Index(r) >= resident_memory_.size() || category >= resident_memory_[Index(r)].size()) {
+    return Bytes{};
+  }
+  return resident_memory_[Index(r)][category];
+}
+
+}  // namespace stepsim

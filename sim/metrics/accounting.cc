@@ -1,0 +1,109 @@
+#include "sim/metrics/accounting.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "sim/base/check.h"
+
+namespace stepsim {
+namespace {
+
+// The part of a compute segment that would not have been there alone: the segment's share of its
+// task's slow-down, rounded down to a picosecond.
+Duration ContentionIn(const TaskGraph& graph, const TaskCosts& costs, const Timeline& timeline,
+                      TaskId task, Duration part) {
+  const Duration elapsed = timeline.end[task] - timeline.start[task];
+  const Duration stretch = elapsed - costs[graph.work_id(task)].isolated;
+  if (stretch <= Duration::zero()) return Duration::zero();
+  if (part == elapsed) return stretch;
+  const long double share = static_cast<long double>(stretch.count()) /
+                            static_cast<long double>(elapsed.count());
+  return Duration(static_cast<Duration::rep>(static_cast<long double>(part.count()) * share));
+}
+
+Duration MeasureWithin(const std::vector<Interval>& intervals, Interval window) {
+  Duration sum{};
+  for (const Interval& interval : intervals) {
+    const Interval part = Clip(interval, window);
+    if (part.begin < part.end) sum += part.end - part.begin;
+  }
+  return sum;
+}
+
+Duration MeasureExposed(const RankActivity& activity, Interval window) {
+  Duration sum{};
+  for (const Interval& interval : activity.communicating) {
+    const Interval part = Clip(interval, window);
+    if (part.begin < part.end) sum += Measure(Subtract(part, activity.computing));
+  }
+  return sum;
+}
+
+void Add(RankState state, Site site, Duration part, RankAccount* account) {
+  switch (state) {
+    case RankState::kCompute: account->compute += part; break;
+    case RankState::kExposed: account->exposed[static_cast<std::size_t>(site)] += part; break;
+    case RankState::kPeerWait: account->peer_wait += part; break;
+    case RankState::kBubble: account->bubble += part; break;
+    case RankState::kHost: account->host += part; break;
+    case RankState::kIdle: account->idle += part; break;
+  }
+}
+
+}  // namespace
+
+Duration RankAccount::exposed_total() const {
+  return std::accumulate(exposed.begin(), exposed.end(), Duration{});
+}
+
+double RankAccount::overlap_fraction() const {
+  if (communication == Duration::zero()) return 0;
+  return 1 - ToSeconds(profiler_exposed) / ToSeconds(communication);
+}
+
+std::vector<RankActivity> ObserveRanks(const TaskGraph& graph, const Timeline& timeline) {
+  std::vector<RankActivity> activities;
+  for (const RankTasks& tasks : TasksByRank(graph)) {
+    activities.push_back({SplitRank(graph, timeline, tasks), BusyIntervals(timeline, tasks.compute),
+                          BusyIntervals(timeline, tasks.transfers)});
+  }
+  return activities;
+}
+
+RankAccount AccountWindow(const TaskGraph& graph, const TaskCosts& costs, const Timeline& timeline,
+                          const RankActivity& activity, Window window) {
+  SIM_CHECK(window.begin >= kStepBegin && window.end <= timeline.makespan &&
+                window.begin <= window.end,
+            "a window must lie within the timeline");
+  const Interval bounds{window.begin, window.end};
+  RankAccount account;
+  account.step = window.length();
+  for (const Segment& segment : activity.segments) {
+    const Interval part = Clip({segment.begin, segment.end}, bounds);
+    if (part.begin >= part.end) continue;
+    Duration length = part.end - part.begin;
+    if (segment.state == RankState::kCompute) {
+      const Duration slowed = ContentionIn(graph, costs, timeline, segment.task, length);
+      account.contention += slowed;
+      length -= slowed;
+    }
+    Add(segment.state, segment.site, length, &account);
+  }
+  account.communication = MeasureWithin(activity.communicating, bounds);
+  account.profiler_exposed = MeasureExposed(activity, bounds);
+  SIM_CHECK(account.step == account.compute + account.contention + account.exposed_total() +
+                                account.peer_wait + account.bubble + account.host + account.idle,
+            "the accounting identity does not hold");
+  return account;
+}
+
+RankAccount AccountRank(const TaskGraph& graph, const TaskCosts& costs, const Timeline& timeline,
+                        RankId rank, Window window) {
+  const RankTasks tasks = TasksByRank(graph)[Index(rank)];
+  const RankActivity activity{SplitRank(graph, timeline, tasks),
+                              BusyIntervals(timeline, tasks.compute),
+                              BusyIntervals(timeline, tasks.transfers)};
+  return AccountWindow(graph, costs, timeline, activity, window);
+}
+
+}  // namespace stepsim

@@ -1,0 +1,174 @@
+#include "sim/metrics/segments.h"
+
+#include <algorithm>
+
+#include "sim/base/check.h"
+
+namespace stepsim {
+namespace {
+
+void SortByStart(const Timeline& timeline, std::vector<TaskId>* tasks) {
+  std::stable_sort(tasks->begin(), tasks->end(), [&](TaskId a, TaskId b) {
+    return timeline.start[a] < timeline.start[b];
+  });
+}
+
+// The chain of causes of the moments before `end`, latest first, one piece at a time.
+class CauseChain {
+ public:
+  CauseChain(const TaskGraph& graph, const Timeline& timeline, TaskId first)
+      : graph_(graph), timeline_(timeline), task_(first) {}
+
+  TaskId task() const { return task_; }
+  SimTime begin() const { return TransferStart(graph_, timeline_, task_); }
+  bool StepBack() {
+    const BoundBy cause = CauseOf(graph_, timeline_, task_);
+    if (cause.bound() == Bound::kBegin) return false;
+    task_ = cause.task();
+    return true;
+  }
+
+ private:
+  const TaskGraph& graph_;
+  const Timeline& timeline_;
+  TaskId task_;
+};
+
+class RankSplitter {
+ public:
+  RankSplitter(const TaskGraph& graph, const Timeline& timeline, const RankTasks& tasks)
+      : graph_(graph), timeline_(timeline), compute_(tasks.compute), transfers_(tasks.transfers) {
+    SortByStart(timeline, &compute_);
+    SortByStart(timeline, &transfers_);
+  }
+
+  std::vector<Segment> Split() {
+    SimTime covered = kStepBegin;
+    for (const TaskId task : compute_) {
+      const SimTime start = timeline_.start[task];
+      const SimTime end = timeline_.end[task];
+      if (end <= covered) continue;
+      if (start > covered) SplitGap(covered, start, task, /*is_tail=*/false);
+      segments_.push_back({std::max(start, covered), end, RankState::kCompute, Site::kNone, task});
+      covered = end;
+    }
+    if (covered < timeline_.makespan) {
+      SplitGap(covered, timeline_.makespan, timeline_.last_task, /*is_tail=*/true);
+    }
+    return std::move(segments_);
+  }
+
+ private:
+  // [begin, end) without compute. `next` starts at `end`; in the tail it ends the whole step.
+  void SplitGap(SimTime begin, SimTime end, TaskId next, bool is_tail) {
+    CollectPieces(begin, end, next, is_tail);
+    std::vector<SimTime> cuts = {begin, end};
+    for (const PathPiece& piece : pieces_) cuts.push_back(std::clamp(piece.begin, begin, end));
+    for (const TaskId t : TransfersIn(begin, end)) {
+      for (const SimTime time :
+           {timeline_.start[t], TransferStart(graph_, timeline_, t), timeline_.end[t]}) {
+        cuts.push_back(std::clamp(time, begin, end));
+      }
+    }
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    auto piece = pieces_.rbegin();  // earliest first
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+      while (piece != pieces_.rend() && piece->end <= cuts[i]) ++piece;
+      Append(cuts[i], cuts[i + 1], piece == pieces_.rend() ? kNoId<TaskId> : piece->task);
+    }
+  }
+
+  // What set the pace during the gap, latest piece first.
+  void CollectPieces(SimTime begin, SimTime end, TaskId next, bool is_tail) {
+    pieces_.clear();
+    CauseChain chain(graph_, timeline_, next);
+    if (!is_tail && !chain.StepBack()) return;
+    do {
+      pieces_.push_back({chain.task(), chain.begin(), timeline_.end[chain.task()]});
+    } while (chain.begin() > begin && chain.StepBack());
+    SIM_CHECK(pieces_.front().end == end, "the chain of causes must reach the end of the gap");
+  }
+
+  // The rank's transfers that are resident at some moment of [begin, end). Gaps come in time order.
+  const std::vector<TaskId>& TransfersIn(SimTime begin, SimTime end) {
+    const auto is_over = [&](TaskId t) { return timeline_.end[t] <= begin; };
+    active_.erase(std::remove_if(active_.begin(), active_.end(), is_over), active_.end());
+    for (; next_transfer_ < transfers_.size(); ++next_transfer_) {
+      const TaskId t = transfers_[next_transfer_];
+      if (timeline_.start[t] >= end) break;
+      if (!is_over(t)) active_.push_back(t);
+    }
+    return active_;
+  }
+
+  void Append(SimTime begin, SimTime end, TaskId cause) {
+    Segment segment{begin, end, RankState::kIdle, Site::kNone, cause};
+    const auto is_resident = [&](TaskId t) {
+      return timeline_.start[t] <= begin && timeline_.end[t] >= end;
+    };
+    const auto resident = std::find_if(active_.begin(), active_.end(), is_resident);
+    const auto transferring = std::find_if(active_.begin(), active_.end(), [&](TaskId t) {
+      return is_resident(t) && TransferStart(graph_, timeline_, t) <= begin;
+    });
+    if (transferring != active_.end()) {
+      const bool is_cause =
+          cause != kNoId<TaskId> && graph_.kind(cause) == TaskKind::kTransfer;
+      if (!is_cause) segment.task = *transferring;
+      segment.state = RankState::kExposed;
+      segment.site = graph_.label(segment.task).site;
+    } else if (resident != active_.end()) {
+      // A pipeline stage that waits for its neighbour idles in the bubble, whoever holds the SMs.
+      segment.state = graph_.label(*resident).site == Site::kPipelineTransfer ? RankState::kBubble
+                                                                             : RankState::kPeerWait;
+      segment.task = *resident;
+    } else if (cause != kNoId<TaskId>) {
+      segment.state = StateByCause(cause);
+    }
+    segments_.push_back(segment);
+  }
+
+  // Nothing runs on this rank: whose fault is it?
+  RankState StateByCause(TaskId cause) const {
+    if (graph_.kind(cause) == TaskKind::kHost) return RankState::kHost;
+    const bool is_elsewhere = !compute_.empty() && graph_.rank(cause) != graph_.rank(compute_[0]);
+    if (is_elsewhere || graph_.label(cause).site == Site::kPipelineTransfer) {
+      return RankState::kBubble;
+    }
+    return RankState::kIdle;
+  }
+
+  const TaskGraph& graph_;
+  const Timeline& timeline_;
+  std::vector<TaskId> compute_, transfers_;  // by start
+  std::vector<TaskId> active_;               // transfers of the current gap
+  std::size_t next_transfer_ = 0;
+  std::vector<PathPiece> pieces_;
+  std::vector<Segment> segments_;
+};
+
+}  // namespace
+
+std::vector<RankTasks> TasksByRank(const TaskGraph& graph) {
+  std::vector<RankTasks> ranks(graph.rank_count());
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    RankTasks& rank = ranks[Index(graph.rank(t))];
+    if (graph.kind(t) == TaskKind::kCompute) rank.compute.push_back(t);
+    if (graph.kind(t) == TaskKind::kTransfer) rank.transfers.push_back(t);
+  }
+  return ranks;
+}
+
+std::vector<Segment> SplitRank(const TaskGraph& graph, const Timeline& timeline,
+                               const RankTasks& tasks) {
+  return RankSplitter(graph, timeline, tasks).Split();
+}
+
+std::vector<Interval> BusyIntervals(const Timeline& timeline, const std::vector<TaskId>& tasks) {
+  std::vector<Interval> intervals;
+  intervals.reserve(tasks.size());
+  for (const TaskId t : tasks) intervals.push_back({timeline.start[t], timeline.end[t]});
+  return Union(std::move(intervals));
+}
+
+}  // namespace stepsim
