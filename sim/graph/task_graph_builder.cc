@@ -66,6 +66,8 @@ LabelId TaskGraphBuilder::AddLabel(const Label& label) {
 TaskId TaskGraphBuilder::AddTask(WorkId work, LabelId label, StreamId stream) {
   SIM_CHECK(Index(stream) < graph_.streams_.size(), "AddTask: unknown stream");
   if (graph_.task_count() >= kMaxTasks) throw SimulationError("more than 10^9 tasks in one graph");
+  SIM_CHECK(graph_.kinds_[work] != TaskKind::kTransfer || graph_.labels_[label].site != Site::kNone,
+            "a transfer needs a site: exposed time is accounted by it");
   const TaskId task = graph_.works_of_.push_back(work);
   graph_.labels_of_.push_back(label);
   graph_.stream_of_.push_back(stream);

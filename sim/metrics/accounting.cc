@@ -21,22 +21,15 @@ Duration ContentionIn(const TaskGraph& graph, const TaskCosts& costs, const Time
   return Duration(static_cast<Duration::rep>(static_cast<long double>(part.count()) * share));
 }
 
-Duration MeasureWithin(const std::vector<Interval>& intervals, Interval window) {
-  Duration sum{};
-  for (const Interval& interval : intervals) {
-    const Interval part = Clip(interval, window);
-    if (part.begin < part.end) sum += part.end - part.begin;
+// Calls visit(item, part of it inside the window) for the items that reach into it. Items tile or
+// are disjoint, in time order, so that many windows over one step stay cheap.
+template <class Item, class Visit>
+void ForEachWithin(const std::vector<Item>& items, Interval window, Visit visit) {
+  auto item = std::lower_bound(items.begin(), items.end(), window.begin,
+                               [](const Item& i, SimTime time) { return i.end <= time; });
+  for (; item != items.end() && item->begin < window.end; ++item) {
+    visit(*item, Clip({item->begin, item->end}, window));
   }
-  return sum;
-}
-
-Duration MeasureExposed(const RankActivity& activity, Interval window) {
-  Duration sum{};
-  for (const Interval& interval : activity.communicating) {
-    const Interval part = Clip(interval, window);
-    if (part.begin < part.end) sum += Measure(Subtract(part, activity.computing));
-  }
-  return sum;
 }
 
 void Add(RankState state, Site site, Duration part, RankAccount* account) {
@@ -78,9 +71,7 @@ RankAccount AccountWindow(const TaskGraph& graph, const TaskCosts& costs, const 
   const Interval bounds{window.begin, window.end};
   RankAccount account;
   account.step = window.length();
-  for (const Segment& segment : activity.segments) {
-    const Interval part = Clip({segment.begin, segment.end}, bounds);
-    if (part.begin >= part.end) continue;
+  ForEachWithin(activity.segments, bounds, [&](const Segment& segment, Interval part) {
     Duration length = part.end - part.begin;
     if (segment.state == RankState::kCompute) {
       const Duration slowed = ContentionIn(graph, costs, timeline, segment.task, length);
@@ -88,9 +79,11 @@ RankAccount AccountWindow(const TaskGraph& graph, const TaskCosts& costs, const 
       length -= slowed;
     }
     Add(segment.state, segment.site, length, &account);
-  }
-  account.communication = MeasureWithin(activity.communicating, bounds);
-  account.profiler_exposed = MeasureExposed(activity, bounds);
+  });
+  ForEachWithin(activity.communicating, bounds, [&](const Interval&, Interval part) {
+    account.communication += part.end - part.begin;
+    account.profiler_exposed += Measure(Subtract(part, activity.computing));
+  });
   SIM_CHECK(account.step == account.compute + account.contention + account.exposed_total() +
                                 account.peer_wait + account.bubble + account.host + account.idle,
             "the accounting identity does not hold");
