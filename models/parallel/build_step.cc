@@ -1,0 +1,148 @@
+#include "models/parallel/build_step.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <string>
+
+#include "models/memory/memory.h"
+#include "models/parallel/strategy.h"
+#include "models/workload/kernel_work.h"
+#include "models/workload/optimizer_work.h"
+#include "sim/base/check.h"
+#include "sim/base/diagnostics.h"
+
+namespace stepsim {
+namespace {
+
+constexpr double kMostTasks = 50e6;  // some 4 GB of graph and timeline
+
+class StepBuilder {
+ public:
+  StepBuilder(const JobSpec& job, const Workload& workload, RankProgram& rank, Strategy& strategy)
+      : job_(job), workload_(workload), rank_(rank), strategy_(strategy) {}
+
+  void BuildStepNumber(std::int32_t step) {
+    const auto microsteps = static_cast<std::int32_t>(job_.batch.gradient_accumulation_steps);
+    for (std::int32_t m = 0; m < microsteps; ++m) {
+      const Moment moment{rank_, m, step, m == 0, m + 1 == microsteps};
+      rank_.SetPosition(Phase::kForward, m, step);
+      Forward(moment);
+      rank_.SetPosition(Phase::kBackward, m, step);
+      Backward(moment);
+      if (moment.is_last_microstep) Optimize(moment);
+    }
+  }
+
+ private:
+  void Forward(const Moment& moment) {
+    for (std::size_t u = 0; u < workload_.units.size(); ++u) {
+      const auto unit = static_cast<std::int32_t>(u);
+      strategy_.BeforeForward(moment, unit);
+      for (const Operator& op : workload_.units[u].operators) {
+        const TaskId task = LaunchAll(op.forward, NameOf(unit, op) + ".forward");
+        rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", op.saved);
+      }
+      strategy_.AfterForward(moment, unit);
+    }
+  }
+
+  void Backward(const Moment& moment) {
+    for (std::size_t u = workload_.units.size(); u-- > 0;) {
+      const auto unit = static_cast<std::int32_t>(u);
+      strategy_.BeforeBackward(moment, unit);
+      const auto& operators = workload_.units[u].operators;
+      for (auto op = operators.rbegin(); op != operators.rend(); ++op) BackwardOf(moment, unit, *op);
+      strategy_.AfterBackward(moment, unit);
+    }
+    strategy_.AfterLastBackward(moment);
+  }
+
+  // The input gradient first, then the weight gradient; then autograd's hooks fire.
+  void BackwardOf(const Moment& moment, std::int32_t unit, const Operator& op) {
+    const std::string name = NameOf(unit, op);
+    TaskId last = LaunchAll(op.backward_input, name + ".dgrad");
+    if (!op.backward_weight.empty()) last = LaunchAll(op.backward_weight, name + ".wgrad");
+    if (last == kNoId<TaskId>) last = rank_.Record(rank_.compute()).last;
+    rank_.graph().AddMemoryEvent(last, /*at_end=*/true, "activations", Bytes{} - op.saved);
+    for (const std::int32_t p : op.parameters_ready) {
+      const ParameterTensor& parameter = workload_.parameters[static_cast<std::size_t>(p)];
+      if (!moment.is_first_microstep) {
+        rank_.Launch(rank_.compute(), AccumulateWork(parameter.dtype, parameter.elements),
+                     "accumulate " + parameter.name);
+      }
+      strategy_.GradientReady(moment, p);
+    }
+  }
+
+  void Optimize(const Moment& moment) {
+    strategy_.BeforeOptimizer(moment);
+    rank_.SetPosition(Phase::kOptimizer, moment.microstep, moment.step);
+    for (const ComputeWork& work : OptimizerWork(job_.optimizer, workload_)) {
+      rank_.Launch(rank_.compute(), work, "optimizer");
+    }
+  }
+
+  // Returns the last task, kNoId when there is no work.
+  template <class Works>
+  TaskId LaunchAll(const Works& works, const std::string& name) {
+    TaskId last = kNoId<TaskId>;
+    for (const ComputeWork& work : works) last = rank_.Launch(rank_.compute(), work, name);
+    return last;
+  }
+
+  std::string NameOf(std::int32_t unit, const Operator& op) const {
+    return workload_.units[static_cast<std::size_t>(unit)].name + "." + op.name;
+  }
+
+  const JobSpec& job_;
+  const Workload& workload_;
+  RankProgram& rank_;
+  Strategy& strategy_;
+};
+
+void CheckSize(const JobSpec& job, const Workload& workload, std::int64_t simulated_ranks) {
+  double kernels = static_cast<double>(workload.parameters.size()) * 3;
+  for (const Unit& unit : workload.units) kernels += static_cast<double>(unit.operators.size()) * 4;
+  const double tasks = kernels * static_cast<double>(job.batch.gradient_accumulation_steps) *
+                       static_cast<double>(job.simulate.steps) *
+                       static_cast<double>(simulated_ranks);
+  if (tasks <= kMostTasks) return;
+  throw ConfigError(
+      {job.file, 0, 0},
+      fmt::format("the step would have about {:.0f} million tasks, allowed: {:.0f} million; use "
+                  "fewer micro-steps, or simulate.ranks: folded",
+                  tasks / 1e6, kMostTasks / 1e6));
+}
+
+}  // namespace
+
+TaskGraph BuildStep(const JobSpec& job, const Workload& workload) {
+  const std::int64_t simulated = job.simulate.all_ranks ? job.gpus() : 1;
+  CheckSize(job, workload, simulated);
+  const StrategyRow* row = FindStrategy(job.plan.strategy);
+  SIM_CHECK(row != nullptr, "the job names an unknown strategy");
+
+  TaskGraphBuilder graph;
+  ProcessGroup replicas{"dp", "data parallel", {}};
+  replicas.ranks.resize(static_cast<std::size_t>(job.gpus()));
+  std::iota(replicas.ranks.begin(), replicas.ranks.end(), 0);
+  const GroupId data_parallel = graph.AddGroup(std::move(replicas));
+
+  Meetings meetings(static_cast<std::size_t>(simulated));
+  const bool models_host = job.simulate.launch_overhead > Duration::zero();
+  for (std::int64_t r = 0; r < simulated; ++r) {
+    const RankId id = graph.AddRank({static_cast<std::int32_t>(r),
+                                     static_cast<std::int32_t>(job.gpus() / simulated)});
+    RankProgram rank(graph, meetings, id, models_host);
+    for (const auto& [category, bytes] : StaticMemory(job, workload)) {
+      graph.AddResidentMemory(id, category, bytes);
+    }
+    const auto strategy = row->make({job, workload, rank, data_parallel});
+    StepBuilder builder(job, workload, rank, *strategy);
+    for (std::int32_t step = 0; step < job.simulate.steps; ++step) builder.BuildStepNumber(step);
+  }
+  return std::move(graph).Build();
+}
+
+}  // namespace stepsim

@@ -1,0 +1,66 @@
+#include "models/parallel/rank_program.h"
+
+namespace stepsim {
+
+void Meetings::Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, TaskId member) {
+  if (simulated_ranks_ == 1) return;  // a folded rank meets nobody
+  const auto [position, is_new] = rendezvous_.try_emplace({group, call}, RendezvousId{});
+  if (is_new) position->second = graph.AddRendezvous();
+  graph.Join(position->second, member);
+}
+
+RankProgram::RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId rank, bool models_host)
+    : graph_(graph), meetings_(meetings), rank_(rank), compute_(AddStream("compute")) {
+  if (models_host) host_ = graph_.AddStream(rank_, "host");
+}
+
+StreamId RankProgram::NoteStream(StreamId stream) {
+  waits_[stream];
+  return stream;
+}
+
+void RankProgram::SetPosition(Phase phase, std::int32_t microstep, std::int32_t step) {
+  phase_ = phase;
+  microstep_ = microstep;
+  step_ = step;
+}
+
+Label RankProgram::MakeLabel(std::string name, Site site) const {
+  return {std::move(name), site, phase_, microstep_, step_};
+}
+
+TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, Site site) {
+  TaskId launch = kNoId<TaskId>;
+  if (host_ != kNoId<StreamId>) {
+    const auto* kernel = std::get_if<ComputeWork>(&work);
+    const HostWork host{.launches = kernel != nullptr ? kernel->kernels : 1};
+    launch = graph_.AddTask(graph_.AddWork(host), graph_.AddLabel(MakeLabel("launch", Site::kNone)),
+                            host_);
+  }
+  const LabelId label = graph_.AddLabel(MakeLabel(std::move(name), site));
+  const TaskId task = graph_.AddTask(graph_.AddWork(work), label, stream);
+  if (launch != kNoId<TaskId>) graph_.AddDependency(launch, task);
+  std::vector<TaskId>& waits = waits_[stream];
+  for (const TaskId event : waits) graph_.AddDependency(event, task);
+  waits.clear();
+  return task;
+}
+
+TaskId RankProgram::LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name,
+                                     Site site) {
+  const TaskId task = Launch(stream, work, std::move(name), site);
+  meetings_.Join(graph_, work.group, calls_[work.group]++, task);
+  return task;
+}
+
+void RankProgram::RunOnHost(const HostWork& work, std::string name) {
+  if (host_ == kNoId<StreamId>) return;
+  const LabelId label = graph_.AddLabel(MakeLabel(std::move(name), Site::kNone));
+  graph_.AddTask(graph_.AddWork(work), label, host_);
+}
+
+void RankProgram::Wait(StreamId stream, StreamEvent event) {
+  if (event.last != kNoId<TaskId>) waits_[stream].push_back(event.last);
+}
+
+}  // namespace stepsim

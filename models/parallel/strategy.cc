@@ -1,0 +1,27 @@
+#include "models/parallel/strategy.h"
+
+#include <algorithm>
+#include <array>
+
+namespace stepsim {
+namespace {
+
+std::unique_ptr<Strategy> MakeNone(const StrategyContext&) { return std::make_unique<Strategy>(); }
+
+constexpr std::array kStrategies = {
+    StrategyRow{"ddp", "PyTorch DistributedDataParallel: bucketed all_reduce of the gradients",
+                MakeDdp},
+    StrategyRow{"none", "independent replicas: no communication", MakeNone},
+};
+
+}  // namespace
+
+std::span<const StrategyRow> Strategies() { return kStrategies; }
+
+const StrategyRow* FindStrategy(std::string_view name) {
+  const auto found = std::find_if(kStrategies.begin(), kStrategies.end(),
+                                  [&](const StrategyRow& row) { return row.name == name; });
+  return found == kStrategies.end() ? nullptr : &*found;
+}
+
+}  // namespace stepsim

@@ -1,0 +1,60 @@
+// Who does the work and who talks to whom? A strategy is called at the moments at which the real
+// framework acts, and appends tasks. It never edits another's, so strategies compose.
+//
+// To add a strategy: one file with one class, one row in strategy.cc.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "models/parallel/rank_program.h"
+#include "models/spec/job.h"
+#include "models/workload/workload.h"
+
+namespace stepsim {
+
+// Where the step builder is on one rank.
+struct Moment {
+  RankProgram& rank;
+  std::int32_t microstep = 0;
+  std::int32_t step = 0;
+  bool is_first_microstep = true;
+  bool is_last_microstep = true;
+};
+
+// One object per simulated rank; hooks come in host order.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+  virtual void BeforeForward(const Moment&, std::int32_t /*unit*/) {}
+  virtual void AfterForward(const Moment&, std::int32_t /*unit*/) {}
+  virtual void BeforeBackward(const Moment&, std::int32_t /*unit*/) {}
+  virtual void GradientReady(const Moment&, std::int32_t /*parameter*/) {}
+  virtual void AfterBackward(const Moment&, std::int32_t /*unit*/) {}
+  virtual void AfterLastBackward(const Moment&) {}  // of this micro-step
+  virtual void BeforeOptimizer(const Moment&) {}
+};
+
+// What a strategy may know when it is made.
+struct StrategyContext {
+  const JobSpec& job;
+  const Workload& workload;
+  RankProgram& rank;
+  GroupId data_parallel{};  // the process group of the replicas
+};
+
+struct StrategyRow {
+  std::string_view name;  // "ddp"
+  std::string_view doc;
+  std::unique_ptr<Strategy> (*make)(const StrategyContext&);
+};
+
+std::span<const StrategyRow> Strategies();
+const StrategyRow* FindStrategy(std::string_view name);  // nullptr: no such name
+
+// The strategies, one file each.
+std::unique_ptr<Strategy> MakeDdp(const StrategyContext& context);
+
+}  // namespace stepsim
