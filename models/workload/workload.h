@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "models/spec/job.h"
@@ -49,16 +48,12 @@ struct Workload {
   double tokens = 0;
   std::int64_t parameter_count() const;
   Bytes parameter_bytes() const;
+  Bytes saved_bytes() const;  // activations alive between forward and backward
   // Gradient arrival order: indices of parameters as backward completes them.
   std::vector<std::int32_t> ArrivalOrder() const;
 };
 
+// Transformers: models/workload/transformer.h; explicit layers: models/workload/layer_list.h.
 Workload BuildWorkload(const JobSpec& job);
-
-// Model FLOPs of the micro-step (forward + backward, one replica) by MFU convention, in table order:
-// palm, megatron, torchtitan, causal. Equations: models/README.md, "FLOPs".
-std::vector<std::pair<std::string, Flops>> ModelFlops(const JobSpec& job);
-// Executed FLOPs of the micro-step as the operators count them (HFU).
-Flops HardwareFlops(const Workload& workload);
 
 }  // namespace stepsim

@@ -1,0 +1,28 @@
+#include "models/memory/memory.h"
+
+#include "models/workload/optimizer_work.h"
+
+namespace stepsim {
+namespace {
+
+// DDP reduces flat buckets: a second copy of the gradients, unless they are views into it.
+Bytes BucketBytes(const JobSpec& job, Bytes gradients) {
+  const bool has_own_buckets =
+      job.plan.strategy == "ddp" && !job.plan.ddp.gradient_as_bucket_view;
+  return has_own_buckets ? gradients : Bytes{0};
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Bytes>> StaticMemory(const JobSpec& job,
+                                                        const Workload& workload) {
+  const Bytes parameters = workload.parameter_bytes();
+  const Bytes gradients = parameters;  // of the parameters' type
+  return {{"parameters", parameters},
+          {"gradients", gradients},
+          {"buckets", BucketBytes(job, gradients)},
+          {"optimizer_states", parameters * std::int64_t{OptimizerStates(job.optimizer)}},
+          {"buffers", workload.buffers}};
+}
+
+}  // namespace stepsim

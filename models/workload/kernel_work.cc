@@ -1,0 +1,95 @@
+#include "models/workload/kernel_work.h"
+
+#include "sim/base/check.h"
+
+namespace stepsim {
+namespace {
+
+double Real(std::int64_t n) { return static_cast<double>(n); }
+
+ComputeWork AttentionWork(const AttentionShape& shape, DType dtype, Flops flops,
+                          std::int64_t elements) {
+  ComputeWork work;
+  work.compute_class = ComputeClass::kAttention;
+  work.dtype = dtype;
+  work.flops = flops;
+  work.bytes = SizeOf(dtype, elements);
+  work.m = shape.sequence;
+  work.n = shape.sequence;
+  work.k = shape.head_dim;
+  work.batch = shape.batch * shape.heads;
+  return work;
+}
+
+}  // namespace
+
+ComputeWork GemmWork(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
+  return GemmWork(dtype, dtype, m, n, k);
+}
+
+ComputeWork GemmWork(DType dtype, DType output, std::int64_t m, std::int64_t n, std::int64_t k) {
+  SIM_CHECK(m > 0 && n > 0 && k > 0, "a matrix product needs a positive shape");
+  ComputeWork work;
+  work.compute_class = ComputeClass::kGemm;
+  work.dtype = dtype;
+  work.flops = Flops{2.0 * Real(m) * Real(n) * Real(k)};
+  work.bytes = SizeOf(dtype, m * k + k * n) + SizeOf(output, m * n);
+  work.m = m;
+  work.n = n;
+  work.k = k;
+  return work;
+}
+
+double AttentionShape::pairs() const {
+  const double s = Real(sequence);
+  return causal ? s * (s + 1) / 2 : s * s;
+}
+
+Flops AttentionShape::forward_flops() const {
+  return Flops{2 * 2.0 * Real(batch) * Real(heads) * Real(head_dim) * pairs()};
+}
+
+ComputeWork AttentionForwardWork(const AttentionShape& shape, DType dtype) {
+  // read q, k, v; write the output
+  const std::int64_t rows = shape.batch * shape.sequence;
+  const std::int64_t columns = (2 * shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+  return AttentionWork(shape, dtype, shape.forward_flops(), rows * columns);
+}
+
+ComputeWork AttentionBackwardWork(const AttentionShape& shape, DType dtype) {
+  // read q, k, v, output and its gradient; write the gradients of q, k, v
+  const std::int64_t rows = shape.batch * shape.sequence;
+  const std::int64_t columns = (4 * shape.heads + 4 * shape.kv_heads) * shape.head_dim;
+  return AttentionWork(shape, dtype, shape.forward_flops() * 2.5, rows * columns);
+}
+
+ComputeWork MemoryWork(DType dtype, Bytes bytes) {
+  SIM_CHECK(bytes.value >= 0, "a kernel cannot move a negative number of bytes");
+  ComputeWork work;
+  work.compute_class = ComputeClass::kMemory;
+  work.dtype = dtype;
+  work.bytes = bytes;
+  return work;
+}
+
+ComputeWork MemoryWork(DType dtype, int passes, std::int64_t elements) {
+  return MemoryWork(dtype, SizeOf(dtype, elements) * std::int64_t{passes});
+}
+
+ComputeWork CopyWork(Bytes read, Bytes written) {
+  // The type of the elements does not matter to a copy: one type, so that equal copies are equal.
+  return MemoryWork(DType::kFp32, read + written);
+}
+
+ComputeWork CastWork(DType from, DType to, std::int64_t elements) {
+  return CopyWork(SizeOf(from, elements), SizeOf(to, elements));
+}
+
+ComputeWork ZeroWork(Bytes written) { return CopyWork(Bytes{0}, written); }
+
+ComputeWork AccumulateWork(DType dtype, std::int64_t elements) {
+  const Bytes size = SizeOf(dtype, elements);
+  return CopyWork(size * 2, size);
+}
+
+}  // namespace stepsim

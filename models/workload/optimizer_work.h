@@ -1,0 +1,20 @@
+// What does the optimizer step cost? Memory-bound kernels, one fused kernel for each parameter
+// dtype.
+//
+//   AdamW on fp32 parameters: read p, g, m, v and write p, m, v = 28 bytes per parameter
+#pragma once
+
+#include <vector>
+
+#include "models/spec/job.h"
+#include "models/workload/workload.h"
+
+namespace stepsim {
+
+// In the order in which dtypes first appear among the parameters; empty for OptimizerKind::kNone.
+std::vector<ComputeWork> OptimizerWork(OptimizerKind optimizer, const Workload& workload);
+
+// Tensors of a parameter's size that the optimizer keeps: AdamW 2, SGD 0, with momentum 1.
+int OptimizerStates(OptimizerKind optimizer);
+
+}  // namespace stepsim

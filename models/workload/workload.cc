@@ -1,0 +1,46 @@
+#include "models/workload/workload.h"
+
+#include "models/workload/layer_list.h"
+#include "models/workload/transformer.h"
+
+namespace stepsim {
+
+std::int64_t Workload::parameter_count() const {
+  std::int64_t count = 0;
+  for (const ParameterTensor& parameter : parameters) count += parameter.elements;
+  return count;
+}
+
+Bytes Workload::parameter_bytes() const {
+  Bytes bytes;
+  for (const ParameterTensor& parameter : parameters) bytes += parameter.bytes();
+  return bytes;
+}
+
+Bytes Workload::saved_bytes() const {
+  Bytes bytes;
+  for (const Unit& unit : units) {
+    for (const Operator& op : unit.operators) bytes += op.saved;
+  }
+  return bytes;
+}
+
+std::vector<std::int32_t> Workload::ArrivalOrder() const {
+  std::vector<std::int32_t> order;
+  order.reserve(parameters.size());
+  for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
+    for (auto op = unit->operators.rbegin(); op != unit->operators.rend(); ++op) {
+      order.insert(order.end(), op->parameters_ready.begin(), op->parameters_ready.end());
+    }
+  }
+  return order;
+}
+
+Workload BuildWorkload(const JobSpec& job) {
+  if (std::holds_alternative<TransformerSpec>(job.model.network)) {
+    return BuildTransformerWorkload(job);
+  }
+  return BuildLayerListWorkload(job);
+}
+
+}  // namespace stepsim
