@@ -40,7 +40,8 @@ class StepBuilder {
       const auto unit = static_cast<std::int32_t>(u);
       strategy_.BeforeForward(moment, unit);
       for (const Operator& op : workload_.units[u].operators) {
-        const TaskId task = LaunchAll(op.forward, NameOf(unit, op) + ".forward");
+        const TaskId task =
+            rank_.Launch(rank_.compute(), op.forward, NameOf(unit, op) + ".forward");
         rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", op.saved);
       }
       strategy_.AfterForward(moment, unit);
