@@ -1,0 +1,86 @@
+#include "sim/metrics/build_report.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/metrics/collective_report.h"
+#include "sim/metrics/memory_profile.h"
+
+namespace stepsim {
+namespace {
+
+// The window of the last step, and the rank that ends it.
+struct LastStep {
+  Window window;
+  RankId slowest{};
+};
+
+LastStep FindLastStep(const TaskGraph& graph, const Timeline& timeline) {
+  LastStep found;
+  found.window.end = timeline.makespan;
+  if (graph.task_count() == 0) return found;
+  found.slowest = graph.rank(timeline.last_task);
+  std::int32_t last_step = 0;
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    last_step = std::max(last_step, graph.label(t).step);
+  }
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    if (graph.label(t).step == last_step) continue;
+    found.window.begin = std::max(found.window.begin, timeline.end[t]);
+  }
+  return found;
+}
+
+// Micro-steps tile the step: each begins where its first task starts on the rank.
+std::vector<MicrostepReport> ReportMicrosteps(const TaskGraph& graph, const TaskCosts& costs,
+                                              const Timeline& timeline,
+                                              const RankActivity& activity, const LastStep& step) {
+  std::vector<SimTime> begins;
+  std::vector<bool> reduces;
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    if (graph.rank(t) != step.slowest || timeline.end[t] <= step.window.begin) continue;
+    const Label& label = graph.label(t);
+    const auto m = static_cast<std::size_t>(label.microstep);
+    if (m >= begins.size()) {
+      begins.resize(m + 1, step.window.end);
+      reduces.resize(m + 1, false);
+    }
+    if (graph.kind(t) == TaskKind::kCompute) begins[m] = std::min(begins[m], timeline.start[t]);
+    if (label.site == Site::kGradientReduce) reduces[m] = true;
+  }
+  std::vector<MicrostepReport> microsteps;
+  for (std::size_t m = 0; m < begins.size(); ++m) {
+    const SimTime begin = m == 0 ? step.window.begin : begins[m];
+    const SimTime end = m + 1 < begins.size() ? begins[m + 1] : step.window.end;
+    microsteps.push_back({static_cast<std::int32_t>(m), reduces[m],
+                          AccountWindow(graph, costs, timeline, activity, {begin, end})});
+  }
+  return microsteps;
+}
+
+}  // namespace
+
+StepReport BuildReport(const TaskGraph& graph, const TaskCosts& costs,
+                       IdVector<WorkId, CollectiveChoice> choices, const Timeline& timeline,
+                       StepContext context) {
+  const LastStep step = FindLastStep(graph, timeline);
+  const std::vector<RankActivity> activities = ObserveRanks(graph, timeline);
+  StepReport report;
+  report.context = std::move(context);
+  report.window = step.window;
+  report.reported_rank = Index(step.slowest);
+  for (const RankId r : AllIds<RankId>(graph.rank_count())) {
+    report.ranks.push_back(
+        AccountWindow(graph, costs, timeline, activities[Index(r)], step.window));
+    report.rank_infos.push_back(graph.rank_info(r));
+  }
+  const RankActivity& slowest = activities[report.reported_rank];
+  report.microsteps = ReportMicrosteps(graph, costs, timeline, slowest, step);
+  report.collectives =
+      ReportCollectives(graph, timeline, choices, slowest, step.slowest, step.window);
+  report.choices = std::move(choices);
+  report.memory = PeakMemory(graph, timeline);
+  return report;
+}
+
+}  // namespace stepsim

@@ -1,0 +1,15 @@
+// From a timeline to a report: windows, accounts, collectives, memory.
+#pragma once
+
+#include "sim/engine/simulate.h"
+#include "sim/metrics/step_report.h"
+
+namespace stepsim {
+
+// Reports the last of the consecutive steps in the graph, from optimizer end to optimizer end on
+// the slowest rank (the first step begins at time zero).
+StepReport BuildReport(const TaskGraph& graph, const TaskCosts& costs,
+                       IdVector<WorkId, CollectiveChoice> choices, const Timeline& timeline,
+                       StepContext context);
+
+}  // namespace stepsim

@@ -1,0 +1,126 @@
+#include "sim/metrics/collective_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/units.h"
+
+namespace stepsim {
+namespace {
+
+class Reporter {
+ public:
+  Reporter(const TaskGraph& graph, const Timeline& timeline,
+           const IdVector<WorkId, CollectiveChoice>& choices, const RankActivity& activity,
+           RankId rank, Window window)
+      : graph_(graph),
+        timeline_(timeline),
+        choices_(choices),
+        activity_(activity),
+        window_(window),
+        ready_(ReadyTimes(graph, timeline)),
+        last_network_compute_(LastNetworkCompute(rank)) {}
+
+  CollectiveReport Report(TaskId task) const {
+    CollectiveReport report;
+    report.task = task;
+    const Label& label = graph_.label(task);
+    report.name = label.name;
+    report.site = label.site;
+    report.microstep = label.microstep;
+    if (const auto* work = std::get_if<CollectiveWork>(&graph_.work(task))) {
+      const ProcessGroup& group = graph_.group(work->group);
+      report.op = work->op;
+      report.dtype = work->dtype;
+      report.bytes = work->bytes;
+      report.group_size = static_cast<std::int64_t>(group.ranks.size());
+      report.group = group.name;
+    }
+    if (Index(graph_.work_id(task)) < choices_.size()) {
+      report.algorithm = choices_[graph_.work_id(task)].algorithm;
+      report.protocol = choices_[graph_.work_id(task)].protocol;
+    }
+    report.ready = Relative(ready_[task]);
+    report.start = Relative(timeline_.start[task]);
+    report.transfer_start = Relative(TransferStart(graph_, timeline_, task));
+    report.end = Relative(timeline_.end[task]);
+    const Interval resident = Clip({timeline_.start[task], timeline_.end[task]},
+                                   {window_.begin, window_.end});
+    report.exposed = Measure(Subtract(resident, activity_.computing));
+    report.hidden = (resident.end - resident.begin) - report.exposed;
+    if (report.exposed > Duration::zero()) report.cause = Cause(task);
+    return report;
+  }
+
+ private:
+  SimTime Relative(SimTime time) const { return kStepBegin + (time - window_.begin); }
+
+  // When the rank's last forward or backward kernel ends: after it there is nothing to hide behind.
+  SimTime LastNetworkCompute(RankId rank) const {
+    SimTime last = window_.begin;
+    for (const TaskId t : AllIds<TaskId>(graph_.task_count())) {
+      const Phase phase = graph_.label(t).phase;
+      const bool is_network = phase == Phase::kForward || phase == Phase::kBackward;
+      if (!is_network || graph_.kind(t) != TaskKind::kCompute || graph_.rank(t) != rank) continue;
+      // Kernels that wait for a collective (copies back) are no cover for it.
+      const BoundBy cause = timeline_.bound_by[t];
+      const bool follows_transfer = cause.bound() == Bound::kDependency &&
+                                    graph_.kind(cause.task()) == TaskKind::kTransfer;
+      if (!follows_transfer && timeline_.end[t] <= window_.end) {
+        last = std::max(last, timeline_.end[t]);
+      }
+    }
+    return last;
+  }
+
+  std::string Cause(TaskId task) const {
+    const SimTime start = timeline_.start[task];
+    const SimTime transfer = TransferStart(graph_, timeline_, task);
+    const Duration wait = transfer - start;
+    if (2 * wait > timeline_.end[task] - start) {
+      return "waits for the slowest rank: " + FormatTime(wait);
+    }
+    const BoundBy bound = timeline_.bound_by[task];
+    const bool is_queued = bound.bound() == Bound::kStreamOrder &&
+                           graph_.kind(bound.task()) == TaskKind::kTransfer &&
+                           ready_[task] < start;
+    if (ready_[task] >= last_network_compute_) {
+      return "ready last, nothing left to hide behind";
+    }
+    if (is_queued) {
+      return fmt::format("queued {} behind '{}'", FormatTime(start - ready_[task]),
+                         graph_.label(bound.task()).name);
+    }
+    return fmt::format("longer than the {} of compute left to hide behind",
+                       FormatTime(std::max(Duration::zero(), last_network_compute_ - transfer)));
+  }
+
+  const TaskGraph& graph_;
+  const Timeline& timeline_;
+  const IdVector<WorkId, CollectiveChoice>& choices_;
+  const RankActivity& activity_;
+  Window window_;
+  IdVector<TaskId, SimTime> ready_;
+  SimTime last_network_compute_;
+};
+
+}  // namespace
+
+std::vector<CollectiveReport> ReportCollectives(
+    const TaskGraph& graph, const Timeline& timeline,
+    const IdVector<WorkId, CollectiveChoice>& choices, const RankActivity& activity, RankId rank,
+    Window window) {
+  const Reporter reporter(graph, timeline, choices, activity, rank, window);
+  std::vector<CollectiveReport> reports;
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    if (graph.kind(t) != TaskKind::kTransfer || graph.rank(t) != rank) continue;
+    const bool is_inside = timeline.end[t] > window.begin && timeline.start[t] < window.end;
+    if (is_inside) reports.push_back(reporter.Report(t));
+  }
+  std::stable_sort(reports.begin(), reports.end(),
+                   [](const auto& a, const auto& b) { return a.start < b.start; });
+  return reports;
+}
+
+}  // namespace stepsim
