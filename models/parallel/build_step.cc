@@ -104,7 +104,7 @@ class StepBuilder {
 
 void CheckSize(const JobSpec& job, const Workload& workload, std::int64_t simulated_ranks) {
   double kernels = static_cast<double>(workload.parameters.size()) * 3;
-  for (const Unit& unit : workload.units) kernels += static_cast<double>(unit.operators.size()) * 4;
+  for (const ModelUnit& unit : workload.units) kernels += static_cast<double>(unit.operators.size()) * 4;
   const double tasks = kernels * static_cast<double>(job.batch.gradient_accumulation_steps) *
                        static_cast<double>(job.simulate.steps) *
                        static_cast<double>(simulated_ranks);

@@ -128,7 +128,7 @@ std::vector<std::pair<std::string, Flops>> ModelFlops(const JobSpec& job) {
 
 Flops HardwareFlops(const Workload& workload) {
   Flops flops;
-  for (const Unit& unit : workload.units) {
+  for (const ModelUnit& unit : workload.units) {
     for (const Operator& op : unit.operators) {
       flops += op.forward.flops;
       for (const ComputeWork& work : op.backward_input) flops += work.flops;

@@ -19,7 +19,7 @@ Bytes Workload::parameter_bytes() const {
 
 Bytes Workload::saved_bytes() const {
   Bytes bytes;
-  for (const Unit& unit : units) {
+  for (const ModelUnit& unit : units) {
     for (const Operator& op : unit.operators) bytes += op.saved;
   }
   return bytes;

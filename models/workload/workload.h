@@ -35,13 +35,13 @@ struct Operator {
   Bytes saved;                             // activations kept from forward to backward
 };
 
-struct Unit {
+struct ModelUnit {
   std::string name;                        // "embedding", "layers.0", ..., "head", "loss"
   std::vector<Operator> operators;
 };
 
 struct Workload {
-  std::vector<Unit> units;                 // execution order
+  std::vector<ModelUnit> units;                 // execution order
   std::vector<ParameterTensor> parameters; // registration order
   Bytes buffers;                           // non-parameter state, broadcast by DDP
   double samples = 0;                      // of this micro-step, one replica

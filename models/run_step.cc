@@ -1,0 +1,25 @@
+#include "models/run_step.h"
+
+#include <utility>
+
+#include "models/cost/graph_cost.h"
+#include "models/parallel/build_step.h"
+#include "models/step_context.h"
+#include "models/workload/workload.h"
+#include "sim/metrics/build_report.h"
+
+namespace stepsim {
+
+StepResult RunStep(const ResolvedJob& resolved) {
+  const JobSpec& job = resolved.job;
+  const Workload workload = BuildWorkload(job);      // how much work is a micro-step?
+  TaskGraph graph = BuildStep(job, workload);        // who does what, after what?
+  GraphCosts priced = PriceGraph(graph, job);        // how long does each piece take alone?
+  Timeline timeline = Simulate(graph, priced.costs);  // when does it happen, and why then?
+  StepReport report = BuildReport(graph, priced.costs, std::move(priced.choices), timeline,
+                                  MakeStepContext(resolved, workload));
+  AddWarnings(&report);                              // what should the user know besides?
+  return {std::move(graph), std::move(timeline), std::move(report)};
+}
+
+}  // namespace stepsim

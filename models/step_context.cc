@@ -1,0 +1,92 @@
+#include "models/step_context.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "models/workload/model_flops.h"
+#include "sim/base/units.h"
+
+namespace stepsim {
+namespace {
+
+std::string Title(const JobSpec& job) {
+  if (!job.name.empty()) return job.name;
+  return fmt::format("{}, {} on {} x {}", job.model.name, job.plan.strategy, job.gpus(),
+                     job.hardware.gpu.name);
+}
+
+// Values that the job itself does not state: they shaped the prediction unseen.
+std::vector<StepContext::Assumption> Assumptions(const ResolvedJob& resolved) {
+  std::vector<StepContext::Assumption> assumptions;
+  for (const ValueOrigin& value : resolved.origins) {
+    const bool is_stated = value.origin == "--set" || value.origin.rfind(resolved.job.file, 0) == 0;
+    if (!is_stated) assumptions.push_back({value.field, value.value, value.origin});
+  }
+  return assumptions;
+}
+
+// How far to trust the times. The figure is the median error of an uncalibrated alpha-beta ring over
+// 1265 published all_reduce measurements (models/README.md, "Collectives").
+std::string Confidence(const JobSpec& job) {
+  return fmt::format(
+      "kernels and links from preset '{}', not calibrated; this {} model is off by 44% (median) on "
+      "published all_reduce points",
+      job.hardware.name, job.collectives.all_reduce);
+}
+
+}  // namespace
+
+StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workload) {
+  const JobSpec& job = resolved.job;
+  const double replicas = static_cast<double>(job.gpus());
+  const double microsteps =
+      replicas * static_cast<double>(job.batch.gradient_accumulation_steps);
+  StepContext context;
+  context.job = Title(job);
+  context.job_file = job.file;
+  context.hardware = job.hardware.name;
+  context.model = job.model.name;
+  context.strategy = job.plan.strategy;
+  context.gpus = job.gpus();
+  context.samples_per_step = workload.samples * microsteps;
+  context.tokens_per_step = workload.tokens * microsteps;
+  for (auto& [convention, flops] : ModelFlops(job)) {
+    context.model_flops.emplace_back(convention, flops * microsteps);
+  }
+  context.mfu_convention = job.mfu_convention;
+  context.hardware_flops = HardwareFlops(workload) * microsteps;
+  context.peak = PeakOf(job.hardware.gpu, job.precision.compute);
+  context.peak_dtype = job.precision.compute;
+  context.gpu_memory = job.hardware.gpu.memory;
+  context.confidence = Confidence(job);
+  context.assumptions = Assumptions(resolved);
+  context.resolved_json = resolved.resolved_json;
+  return context;
+}
+
+void AddWarnings(StepReport* report) {
+  std::vector<std::string>& warnings = report->context.warnings;
+  if (report->memory.total > report->context.gpu_memory) {
+    warnings.push_back(fmt::format("does not fit: {} needed, {} per GPU",
+                                   FormatBytes(report->memory.total),
+                                   FormatBytes(report->context.gpu_memory)));
+  }
+  Duration early{};
+  std::size_t reducing = 0;
+  for (const MicrostepReport& microstep : report->microsteps) {
+    if (!microstep.is_reducing) continue;
+    ++reducing;
+    if (microstep.microstep + 1 < static_cast<std::int32_t>(report->microsteps.size())) {
+      early += microstep.account.exposed[static_cast<std::size_t>(Site::kGradientReduce)];
+    }
+  }
+  if (reducing > 1) {
+    warnings.push_back(fmt::format(
+        "gradients are reduced in {} micro-steps: with no_sync only the last would, which saves {} "
+        "of exposed communication",
+        reducing, FormatTime(early)));
+  }
+}
+
+}  // namespace stepsim
