@@ -17,7 +17,7 @@
 namespace stepsim {
 
 struct ParameterTensor {
-  std::string name;  // "layers.3.mlp.fc1.weight"
+  std::string name;  // "transformer.h.3.mlp.c_fc.weight"
   std::int64_t elements = 0;
   DType dtype = DType::kFp32;  // of the parameter and its gradient
   Bytes bytes() const { return SizeOf(dtype, elements); }

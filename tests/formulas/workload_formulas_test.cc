@@ -85,7 +85,7 @@ Sums SumFlops(const Workload& workload) {
     (attention ? (forward ? to.attention_forward : to.attention_backward)
                : (forward ? to.linear_forward : to.linear_backward)) += work.flops.value;
   };
-  for (const Unit& unit : workload.units) {
+  for (const ModelUnit& unit : workload.units) {
     for (const Operator& op : unit.operators) {
       add(sums, op.forward, true);
       for (const ComputeWork& work : op.backward_input) add(sums, work, false);

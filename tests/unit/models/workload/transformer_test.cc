@@ -19,7 +19,7 @@ using ::testing::IsEmpty;
 using testing::JobOf;
 using ::testing::SizeIs;
 
-std::vector<std::string> OperatorNames(const Unit& unit) {
+std::vector<std::string> OperatorNames(const ModelUnit& unit) {
   std::vector<std::string> names;
   for (const Operator& op : unit.operators) names.push_back(op.name);
   return names;
@@ -27,18 +27,18 @@ std::vector<std::string> OperatorNames(const Unit& unit) {
 
 std::vector<std::string> UnitNames(const Workload& workload) {
   std::vector<std::string> names;
-  for (const Unit& unit : workload.units) names.push_back(unit.name);
+  for (const ModelUnit& unit : workload.units) names.push_back(unit.name);
   return names;
 }
 
-const Unit& UnitNamed(const Workload& workload, const std::string& name) {
+const ModelUnit& UnitNamed(const Workload& workload, const std::string& name) {
   const auto unit = std::find_if(workload.units.begin(), workload.units.end(),
-                                 [&](const Unit& u) { return u.name == name; });
+                                 [&](const ModelUnit& u) { return u.name == name; });
   EXPECT_NE(unit, workload.units.end()) << name;
   return *unit;
 }
 
-const Operator& OperatorNamed(const Unit& unit, const std::string& name) {
+const Operator& OperatorNamed(const ModelUnit& unit, const std::string& name) {
   const auto op = std::find_if(unit.operators.begin(), unit.operators.end(),
                                [&](const Operator& o) { return o.name == name; });
   EXPECT_NE(op, unit.operators.end()) << unit.name << "." << name;
@@ -177,7 +177,7 @@ TEST(Transformer, EveryParameterBecomesReadyExactlyOnce) {
 TEST(Transformer, OperatorNamesAreUniqueWithinAUnit) {
   for (const auto& model : testing::PublishedModels()) {
     const Workload workload = BuildWorkload(AutocastJobOf(Shallow(model.spec), 1, 64));
-    for (const Unit& unit : workload.units) {
+    for (const ModelUnit& unit : workload.units) {
       std::vector<std::string> names = OperatorNames(unit);
       std::sort(names.begin(), names.end());
       EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end()) << unit.name;
@@ -198,7 +198,7 @@ TEST(Transformer, LinearBackwardIsInputThenWeightThenBias) {
 
 // x feeds q, k and v: three gradients, two additions. In BERT the residual adds a fourth.
 TEST(Transformer, SharedInputsAddUpTheirGradients) {
-  const auto additions = [](const Unit& unit) {
+  const auto additions = [](const ModelUnit& unit) {
     std::size_t count = 0;
     for (const char* name : {"q", "k", "v"}) {
       count += OperatorNamed(unit, name).backward_input.size() - 1;
@@ -229,7 +229,7 @@ TEST(Transformer, TokenTableGetsADenseGradient) {
 
 TEST(Transformer, AutocastCastsEachWeightAndItsGradient) {
   const Workload workload = BuildWorkload(AutocastJobOf(Shallow(testing::Gpt2()), 2, 64));
-  const Unit& layer = workload.units[1];
+  const ModelUnit& layer = workload.units[1];
   EXPECT_THAT(OperatorNames(layer),
               ElementsAre("norm1", "qkv.cast", "qkv", "attention", "proj.cast", "proj", "dropout1",
                           "residual1", "norm2", "fc1.cast", "fc1", "activation", "fc2.cast", "fc2",
@@ -262,7 +262,7 @@ TEST(Transformer, Fp8TouchesOnlyTheLinears) {
   JobSpec job = AutocastJobOf(Shallow(testing::Llama3_8b()), 1, 64);
   job.precision.compute = DType::kFp8;
   const Workload workload = BuildWorkload(job);
-  const Unit& layer = workload.units[1];
+  const ModelUnit& layer = workload.units[1];
   EXPECT_EQ(OperatorNamed(layer, "up").forward,
             GemmWork(DType::kFp8, DType::kBf16, 64, 14336, 4096));
   EXPECT_EQ(OperatorNamed(layer, "attention").forward.dtype, DType::kBf16);
