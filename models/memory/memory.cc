@@ -7,8 +7,7 @@ namespace {
 
 // DDP reduces flat buckets: a second copy of the gradients, unless they are views into it.
 Bytes BucketBytes(const JobSpec& job, Bytes gradients) {
-  const bool has_own_buckets =
-      job.plan.strategy == "ddp" && !job.plan.ddp.gradient_as_bucket_view;
+  const bool has_own_buckets = job.plan.strategy == "ddp" && !job.plan.ddp.gradient_as_bucket_view;
   return has_own_buckets ? gradients : Bytes{0};
 }
 

@@ -27,7 +27,7 @@ struct AttentionShape {
   std::int64_t head_dim = 1;
   bool causal = true;
 
-  double pairs() const;        // query-key pairs of one head and sample: s(s+1)/2 or s^2
+  double pairs() const;         // query-key pairs of one head and sample: s(s+1)/2 or s^2
   Flops forward_flops() const;  // two matrix products over the pairs
 };
 
@@ -39,23 +39,23 @@ ComputeWork AttentionBackwardWork(const AttentionShape& shape, DType dtype);
 // How often a memory-bound kernel moves the tensor it works on (reads + writes). Fused kernels, as
 // PyTorch's native ones or a compiled graph has them.
 struct MemoryPasses {
-  int norm = 2;                 // read x, write y
-  int norm_input_grad = 3;      // read dy, x; write dx
-  int norm_weight_grad = 2;     // read dy, x
-  int residual_add = 3;         // read both, write the sum
-  int gradient_add = 3;         // a tensor used twice: read both gradients, write their sum
-  int rotary = 2;               // read, write (q and k)
-  int dropout = 2;              // read, write; beside them the one-byte mask
-  int activation = 2;           // GELU and the like: read x, write y
-  int activation_grad = 3;      // read dy, x; write dx
-  int gated_activation = 3;     // SwiGLU: read gate, up; write the product
+  int norm = 2;                   // read x, write y
+  int norm_input_grad = 3;        // read dy, x; write dx
+  int norm_weight_grad = 2;       // read dy, x
+  int residual_add = 3;           // read both, write the sum
+  int gradient_add = 3;           // a tensor used twice: read both gradients, write their sum
+  int rotary = 2;                 // read, write (q and k)
+  int dropout = 2;                // read, write; beside them the one-byte mask
+  int activation = 2;             // GELU and the like: read x, write y
+  int activation_grad = 3;        // read dy, x; write dx
+  int gated_activation = 3;       // SwiGLU: read gate, up; write the product
   int gated_activation_grad = 5;  // read dy, gate, up; write both gradients
-  int log_softmax = 2;          // read the logits, write their log-probabilities (fp32)
-  int log_softmax_grad = 4;     // write the loss's gradient; read it and the log-probabilities;
-                                // write the logits' gradient (fp32)
-  int adamw = 7;                // read p, g, m, v; write p, m, v
-  int sgd = 3;                  // read p, g; write p
-  int sgd_momentum = 5;         // read p, g, buffer; write p, buffer
+  int log_softmax = 2;            // read the logits, write their log-probabilities (fp32)
+  int log_softmax_grad = 4;       // write the loss's gradient; read it and the log-probabilities;
+                                  // write the logits' gradient (fp32)
+  int adamw = 7;                  // read p, g, m, v; write p, m, v
+  int sgd = 3;                    // read p, g; write p
+  int sgd_momentum = 5;           // read p, g, buffer; write p, buffer
 };
 inline constexpr MemoryPasses kPasses{};
 

@@ -20,9 +20,7 @@ ComputeWork WorkOf(Amount amount, DType dtype) {
   return work;
 }
 
-Amount Half(Amount amount) {
-  return {amount.flops * 0.5, Bytes{amount.bytes.value / 2}};
-}
+Amount Half(Amount amount) { return {amount.flops * 0.5, Bytes{amount.bytes.value / 2}}; }
 
 Amount Rest(Amount whole, Amount part) {
   return {whole.flops - part.flops, whole.bytes - part.bytes};
@@ -36,7 +34,8 @@ class LayerListBuilder {
   void Add(const LayerSpec& layer) {
     Operator op;
     op.name = "layer";
-    op.forward = WorkOf(Batched({layer.forward_flops, layer.forward_bytes}), job_.precision.compute);
+    op.forward =
+        WorkOf(Batched({layer.forward_flops, layer.forward_bytes}), job_.precision.compute);
     AddBackward(layer, op);
     op.saved = layer.saved_bytes * job_.batch.micro_batch_size;
     Register(layer, op);
@@ -60,9 +59,9 @@ class LayerListBuilder {
     // The default for a layer that needs one gradient of the two is one forward, but for one
     // without parameters: its kernels are all input gradient.
     const std::int64_t forwards = needs_input_gradient ? 2 : 1;
-    const Amount total = Batched(
-        {layer.backward_flops.value_or(layer.forward_flops * static_cast<double>(forwards)),
-         layer.backward_bytes.value_or(layer.forward_bytes * forwards)});
+    const Amount total =
+        Batched({layer.backward_flops.value_or(layer.forward_flops * static_cast<double>(forwards)),
+                 layer.backward_bytes.value_or(layer.forward_bytes * forwards)});
     const Amount input = both ? Half(total) : needs_input_gradient ? total : Amount{};
     const DType dtype = job_.precision.compute;
     if (needs_input_gradient) op.backward_input.push_back(WorkOf(input, dtype));

@@ -61,8 +61,7 @@ Flops SixNPlusAttention(const TransformerSpec& spec, std::int64_t batch, std::in
 }
 
 Flops CountPalm(const TransformerSpec& spec, std::int64_t batch, std::int64_t sequence) {
-  return SixNPlusAttention(spec, batch, sequence,
-                           ParameterCount(spec) - PositionParameters(spec));
+  return SixNPlusAttention(spec, batch, sequence, ParameterCount(spec) - PositionParameters(spec));
 }
 
 Flops CountTorchtitan(const TransformerSpec& spec, std::int64_t batch, std::int64_t sequence) {
@@ -86,17 +85,21 @@ Flops CountCausal(const TransformerSpec& spec, std::int64_t batch, std::int64_t 
 }
 
 constexpr std::array kConventions = {
-    FlopConvention{"palm", "6 N + 12 L n_q d s per token: full attention, N with the embeddings but "
-                           "without a position table (PaLM, nanoGPT, llm-foundry)",
+    FlopConvention{"palm",
+                   "6 N + 12 L n_q d s per token: full attention, N with the embeddings but "
+                   "without a position table (PaLM, nanoGPT, llm-foundry)",
                    CountPalm},
-    FlopConvention{"megatron", "3 x forward matrix products: half of s^2 where attention is causal, "
-                               "padded vocabulary (Megatron-LM)",
+    FlopConvention{"megatron",
+                   "3 x forward matrix products: half of s^2 where attention is causal, "
+                   "padded vocabulary (Megatron-LM)",
                    CountMegatron},
-    FlopConvention{"torchtitan", "6 (N - N_embedding) + 12 L n_q d s per token: full attention, a "
-                                 "tied table counts once, as the head (torchtitan)",
+    FlopConvention{"torchtitan",
+                   "6 (N - N_embedding) + 12 L n_q d s per token: full attention, a "
+                   "tied table counts once, as the head (torchtitan)",
                    CountTorchtitan},
-    FlopConvention{"causal", "3 x forward matrix products: exactly s (s + 1) / 2 pairs where "
-                             "attention is causal, vocabulary without padding",
+    FlopConvention{"causal",
+                   "3 x forward matrix products: exactly s (s + 1) / 2 pairs where "
+                   "attention is causal, vocabulary without padding",
                    CountCausal},
 };
 

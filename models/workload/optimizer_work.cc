@@ -9,10 +9,14 @@ namespace {
 
 int PassesOf(OptimizerKind optimizer) {
   switch (optimizer) {
-    case OptimizerKind::kAdamW: return kPasses.adamw;
-    case OptimizerKind::kSgd: return kPasses.sgd;
-    case OptimizerKind::kSgdMomentum: return kPasses.sgd_momentum;
-    case OptimizerKind::kNone: break;
+    case OptimizerKind::kAdamW:
+      return kPasses.adamw;
+    case OptimizerKind::kSgd:
+      return kPasses.sgd;
+    case OptimizerKind::kSgdMomentum:
+      return kPasses.sgd_momentum;
+    case OptimizerKind::kNone:
+      break;
   }
   return 0;
 }
@@ -39,10 +43,13 @@ std::vector<ComputeWork> OptimizerWork(OptimizerKind optimizer, const Workload& 
 
 int OptimizerStates(OptimizerKind optimizer) {
   switch (optimizer) {
-    case OptimizerKind::kAdamW: return 2;
-    case OptimizerKind::kSgdMomentum: return 1;
+    case OptimizerKind::kAdamW:
+      return 2;
+    case OptimizerKind::kSgdMomentum:
+      return 1;
     case OptimizerKind::kSgd:
-    case OptimizerKind::kNone: break;
+    case OptimizerKind::kNone:
+      break;
   }
   return 0;
 }

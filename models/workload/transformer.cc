@@ -189,8 +189,8 @@ class TransformerBuilder {
     if (spec_.dropout <= 0) return;
     const std::int64_t elements = tokens_ * spec_.hidden_size;
     const Bytes mask{elements};  // one byte an element
-    const ComputeWork work =
-        MemoryWork(activation_, SizeOf(activation_, elements) * std::int64_t{kPasses.dropout} + mask);
+    const ComputeWork work = MemoryWork(
+        activation_, SizeOf(activation_, elements) * std::int64_t{kPasses.dropout} + mask);
     Operator& op = AddOperator(std::move(name), work);
     op.backward_input.push_back(work);
     op.saved = mask;
@@ -209,8 +209,7 @@ class TransformerBuilder {
     const Bytes ids = SizeOf(DType::kInt64, tokens_);
     const Bytes rows = SizeOf(parameter_, elements);
     const Bytes activations = SizeOf(activation_, elements);
-    Operator& op =
-        AddOperator("token_embedding", MemoryWork(parameter_, ids + rows + activations));
+    Operator& op = AddOperator("token_embedding", MemoryWork(parameter_, ids + rows + activations));
     op.backward_weight.push_back(ZeroWork(SizeOf(parameter_, size)));
     op.backward_weight.push_back(MemoryWork(parameter_, ids + activations + rows * 2));
     if (HasVocabularyHead(spec_) && spec_.tied_embeddings) {

@@ -19,33 +19,75 @@ struct FamilyNames {
 };
 
 constexpr std::array<FamilyNames, 3> kNames = {
-    FamilyNames{  // GPT-2
-        "transformer.wte", "transformer.wpe", "transformer.token_type", "transformer.ln_embedding",
-        "transformer.h",
-        "ln_1", "attn.c_attn", "attn.q_attn", "attn.k_attn", "attn.v_attn", "attn.c_proj", "ln_2",
-        "mlp.c_gate", "mlp.c_fc", "mlp.c_proj",
-        "transformer.ln_f", "pooler.dense", "predictions.bias", "predictions.transform.dense",
-        "predictions.transform.LayerNorm", "lm_head", "seq_relationship"},
-    FamilyNames{  // Llama
-        "model.embed_tokens", "model.embed_positions", "model.embed_token_types",
-        "model.embed_norm",
-        "model.layers",
-        "input_layernorm", "self_attn.qkv_proj", "self_attn.q_proj", "self_attn.k_proj",
-        "self_attn.v_proj", "self_attn.o_proj", "post_attention_layernorm",
-        "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
-        "model.norm", "pooler.dense", "predictions.bias", "predictions.transform.dense",
-        "predictions.transform.LayerNorm", "lm_head", "seq_relationship"},
-    FamilyNames{  // BERT
-        "bert.embeddings.word_embeddings", "bert.embeddings.position_embeddings",
-        "bert.embeddings.token_type_embeddings", "bert.embeddings.LayerNorm",
-        "bert.encoder.layer",
-        "attention.output.LayerNorm", "attention.self.qkv", "attention.self.query",
-        "attention.self.key", "attention.self.value", "attention.output.dense",
-        "output.LayerNorm",
-        "intermediate.gate", "intermediate.dense", "output.dense",
-        "bert.final_norm", "bert.pooler.dense", "cls.predictions.bias",
-        "cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm",
-        "cls.predictions.decoder", "cls.seq_relationship"},
+    FamilyNames{// GPT-2
+                "transformer.wte",
+                "transformer.wpe",
+                "transformer.token_type",
+                "transformer.ln_embedding",
+                "transformer.h",
+                "ln_1",
+                "attn.c_attn",
+                "attn.q_attn",
+                "attn.k_attn",
+                "attn.v_attn",
+                "attn.c_proj",
+                "ln_2",
+                "mlp.c_gate",
+                "mlp.c_fc",
+                "mlp.c_proj",
+                "transformer.ln_f",
+                "pooler.dense",
+                "predictions.bias",
+                "predictions.transform.dense",
+                "predictions.transform.LayerNorm",
+                "lm_head",
+                "seq_relationship"},
+    FamilyNames{// Llama
+                "model.embed_tokens",
+                "model.embed_positions",
+                "model.embed_token_types",
+                "model.embed_norm",
+                "model.layers",
+                "input_layernorm",
+                "self_attn.qkv_proj",
+                "self_attn.q_proj",
+                "self_attn.k_proj",
+                "self_attn.v_proj",
+                "self_attn.o_proj",
+                "post_attention_layernorm",
+                "mlp.gate_proj",
+                "mlp.up_proj",
+                "mlp.down_proj",
+                "model.norm",
+                "pooler.dense",
+                "predictions.bias",
+                "predictions.transform.dense",
+                "predictions.transform.LayerNorm",
+                "lm_head",
+                "seq_relationship"},
+    FamilyNames{// BERT
+                "bert.embeddings.word_embeddings",
+                "bert.embeddings.position_embeddings",
+                "bert.embeddings.token_type_embeddings",
+                "bert.embeddings.LayerNorm",
+                "bert.encoder.layer",
+                "attention.output.LayerNorm",
+                "attention.self.qkv",
+                "attention.self.query",
+                "attention.self.key",
+                "attention.self.value",
+                "attention.output.dense",
+                "output.LayerNorm",
+                "intermediate.gate",
+                "intermediate.dense",
+                "output.dense",
+                "bert.final_norm",
+                "bert.pooler.dense",
+                "cls.predictions.bias",
+                "cls.predictions.transform.dense",
+                "cls.predictions.transform.LayerNorm",
+                "cls.predictions.decoder",
+                "cls.seq_relationship"},
 };
 
 class Registrar {
@@ -87,9 +129,15 @@ class Registrar {
     const auto norm1 = [&] { layer.norm1 = Norm(prefix, names_.norm1); };
     const auto norm2 = [&] { layer.norm2 = Norm(prefix, names_.norm2); };
     switch (family_) {
-      case TransformerFamily::kGpt: norm1(), attention(), norm2(), mlp(); break;
-      case TransformerFamily::kLlama: attention(), mlp(), norm1(), norm2(); break;
-      case TransformerFamily::kBert: attention(), norm1(), mlp(), norm2(); break;
+      case TransformerFamily::kGpt:
+        norm1(), attention(), norm2(), mlp();
+        break;
+      case TransformerFamily::kLlama:
+        attention(), mlp(), norm1(), norm2();
+        break;
+      case TransformerFamily::kBert:
+        attention(), norm1(), mlp(), norm2();
+        break;
     }
     return layer;
   }

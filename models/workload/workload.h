@@ -17,14 +17,14 @@
 namespace stepsim {
 
 struct ParameterTensor {
-  std::string name;           // "layers.3.mlp.fc1.weight"
+  std::string name;  // "transformer.h.3.mlp.c_fc.weight"
   std::int64_t elements = 0;
   DType dtype = DType::kFp32;  // of the parameter and its gradient
   Bytes bytes() const { return SizeOf(dtype, elements); }
 };
 
 struct Operator {
-  std::string name;                        // "qkv", unique within its unit
+  std::string name;  // "qkv", unique within its unit
   ComputeWork forward;
   std::vector<ComputeWork> backward_input;   // input gradient; may be empty (first layer)
   std::vector<ComputeWork> backward_weight;  // weight gradient; empty without parameters
@@ -32,19 +32,19 @@ struct Operator {
   // backward (a tied table appears only at its last use in backward), in the order autograd
   // accumulates them.
   std::vector<std::int32_t> parameters_ready;
-  Bytes saved;                             // activations kept from forward to backward
+  Bytes saved;  // activations kept from forward to backward
 };
 
 struct ModelUnit {
-  std::string name;                        // "embedding", "layers.0", ..., "head", "loss"
+  std::string name;  // "embedding", "layers.0", ..., "head", "loss"
   std::vector<Operator> operators;
 };
 
 struct Workload {
-  std::vector<ModelUnit> units;                 // execution order
-  std::vector<ParameterTensor> parameters; // registration order
-  Bytes buffers;                           // non-parameter state, broadcast by DDP
-  double samples = 0;                      // of this micro-step, one replica
+  std::vector<ModelUnit> units;             // execution order
+  std::vector<ParameterTensor> parameters;  // registration order
+  Bytes buffers;                            // non-parameter state, broadcast by DDP
+  double samples = 0;                       // of this micro-step, one replica
   double tokens = 0;
   std::int64_t parameter_count() const;
   Bytes parameter_bytes() const;
