@@ -65,9 +65,9 @@ class RankProgram {
   TaskGraphBuilder& graph_;
   Meetings& meetings_;
   RankId rank_;
+  std::map<StreamId, std::vector<TaskId>> waits_;   // events that the next launch waits for
   StreamId host_ = kNoId<StreamId>;
   StreamId compute_;
-  std::map<StreamId, std::vector<TaskId>> waits_;   // events that the next launch waits for
   std::map<GroupId, std::size_t> calls_;            // collectives issued so far, per group
   Phase phase_ = Phase::kOther;
   std::int32_t microstep_ = 0;

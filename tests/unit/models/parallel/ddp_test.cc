@@ -1,5 +1,5 @@
 // DDP's steps, built by the strategy and run by the engine, against the start times of the schedule
-// specification (tests/data/schedules_ddp.vec) and rules of its section on variants.
+// specification (tests/data/schedules.vec) and rules of its section on variants.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -110,7 +110,7 @@ StepRun RunJob(const JobSpec& job, const Workload& workload) {
 
 VecExample Example(const std::string& name) {
   for (const VecExample& example :
-       ReadVecFile(std::string(STEPSIM_SOURCE_DIR) + "/tests/data/schedules_ddp.vec")) {
+       ReadVecFile(std::string(STEPSIM_SOURCE_DIR) + "/tests/data/schedules.vec")) {
     if (example.name == name) return example;
   }
   ADD_FAILURE() << "no example " << name;

@@ -1,4 +1,4 @@
-// Replays every worked example of the schedule specification (tests/data/schedules_all.vec). The
+// Replays every worked example of the schedule specification (tests/data/schedules.vec). The
 // expected times were computed there by a direct evaluation of the rules, not by this engine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace stepsim {
 namespace {
 
-const char kFile[] = STEPSIM_SOURCE_DIR "/tests/data/schedules_all.vec";
+const char kFile[] = STEPSIM_SOURCE_DIR "/tests/data/schedules.vec";
 
 class VecTest : public testing::TestWithParam<VecExample> {};
 
