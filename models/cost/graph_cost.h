@@ -2,9 +2,8 @@
 #pragma once
 
 #include "models/spec/job.h"
-#include "sim/engine/simulate.h"
+#include "sim/graph/task_costs.h"
 #include "sim/graph/task_graph.h"
-#include "sim/metrics/step_report.h"
 
 namespace stepsim {
 

@@ -11,26 +11,11 @@
 #include <span>
 
 #include "sim/base/ids.h"
-#include "sim/base/time.h"
+#include "sim/graph/task_costs.h"
 #include "sim/graph/task_graph.h"
 #include "sim/timeline/timeline.h"
 
 namespace stepsim {
-
-// What a task takes from its rank while it runs. Shares are fractions of the whole, 0..1.
-struct Demand {
-  double sms = 0;
-  double hbm = 0;
-  double link = 0;
-};
-
-struct TaskCost {
-  Duration isolated{};  // duration when nothing runs beside it; of a collective: the transfer
-  Demand demand;
-};
-
-// One per distinct work of the graph.
-using TaskCosts = IdVector<WorkId, TaskCost>;
 
 struct RunningTask {
   TaskId task{};

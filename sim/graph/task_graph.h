@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "sim/base/ids.h"
@@ -32,7 +33,12 @@ struct Label {
   Phase phase = Phase::kOther;
   std::int32_t microstep = 0;
   std::int32_t step = 0;  // which consecutive step of the simulation
-  auto operator<=>(const Label&) const = default;
+  bool operator==(const Label&) const = default;
+  // Not <=>: libc++ 14 has none for strings.
+  bool operator<(const Label& other) const {
+    return std::tie(name, site, phase, microstep, step) <
+           std::tie(other.name, other.site, other.phase, other.microstep, other.step);
+  }
 };
 
 struct StreamInfo {

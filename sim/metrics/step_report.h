@@ -9,6 +9,7 @@
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
 #include "sim/base/time.h"
+#include "sim/graph/task_costs.h"
 #include "sim/graph/task_graph.h"
 #include "sim/metrics/accounting.h"
 
@@ -39,12 +40,6 @@ struct StepContext {
   };
   std::vector<Assumption> assumptions;
   std::string resolved_json;     // the whole job with presets expanded, a JSON object
-};
-
-// How one collective call of the graph is carried out; indexed by WorkId (empty for compute).
-struct CollectiveChoice {
-  std::string algorithm;  // "ring"
-  std::string protocol;   // "simple"
 };
 
 struct CollectiveReport {

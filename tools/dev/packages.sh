@@ -13,12 +13,25 @@ BUILD_PACKAGES=(
 )
 TEST_PACKAGES=(python3 libgtest-dev libgmock-dev)
 
+# Runs a command quietly; shows what it said only when it fails.
+quietly() {
+  local log status=0
+  log=$(mktemp)
+  "$@" >"$log" 2>&1 || status=$?
+  if [[ $status -ne 0 ]]; then
+    cat "$log" >&2
+    printf 'error: failed: %s\n' "$*" >&2
+  fi
+  rm -f "$log"
+  return "$status"
+}
+
 # Prints those of the given packages that dpkg does not report as installed.
 missing_packages() {
-  local package status
+  local package
   for package in "$@"; do
-    status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) || status=""
-    if [[ $status != installed ]]; then
+    if ! dpkg-query --show --showformat='${db:Status-Status}\n' "$package" 2>/dev/null |
+      grep --quiet --line-regexp installed; then
       printf '%s\n' "$package"
     fi
   done
@@ -55,7 +68,7 @@ ensure_packages() {
   fi
   read -r -a as_root <<<"$prefix"
   # Stop on the first failure even where the caller tests this function, which switches `set -e` off.
-  "${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get update --quiet=2 || return 1
-  "${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet=2 \
+  quietly "${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get update || return 1
+  quietly "${as_root[@]}" DEBIAN_FRONTEND=noninteractive apt-get install --yes \
     --no-install-recommends "${missing[@]}" </dev/null || return 1
 }
