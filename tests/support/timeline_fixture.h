@@ -13,12 +13,15 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "sim/engine/simulate.h"
 #include "sim/graph/task_graph_builder.h"
 #include "sim/metrics/accounting.h"
+#include "sim/metrics/build_report.h"
 #include "sim/metrics/step_report.h"
 #include "sim/report/writer.h"
 
@@ -61,16 +64,17 @@ class StepBuilder {
   SimulatedStep Finish(Window window) && {
     SimulatedStep step{.graph = std::move(graph).Build(), .costs = std::move(costs_)};
     step.timeline = Simulate(step.graph, step.costs);
-    if (window.end == SimTime{}) window = {kStepBegin, step.timeline.makespan};
-    step.report.window = window;
-    for (const RankId rank : AllIds<RankId>(step.graph.rank_count())) {
-      step.report.ranks.push_back(AccountRank(step.graph, step.costs, step.timeline, rank, window));
-      step.report.rank_infos.push_back(step.graph.rank_info(rank));
-    }
-    step.report.choices = IdVector<WorkId, CollectiveChoice>(step.graph.work_count());
+    IdVector<WorkId, CollectiveChoice> choices(step.graph.work_count());
     for (const WorkId work : AllIds<WorkId>(step.graph.work_count())) {
       const bool is_collective = std::holds_alternative<CollectiveWork>(step.graph.work(work));
-      if (is_collective) step.report.choices[work] = {"ring", "simple"};
+      if (is_collective) choices[work] = {"ring", "simple"};
+    }
+    step.report = BuildReport(step.graph, step.costs, std::move(choices), step.timeline, {});
+    if (window.end == SimTime{}) return step;
+    step.report.window = window;
+    for (const RankId rank : AllIds<RankId>(step.graph.rank_count())) {
+      step.report.ranks[Index(rank)] =
+          AccountRank(step.graph, step.costs, step.timeline, rank, window);
     }
     return step;
   }

@@ -158,7 +158,7 @@ TEST(ChromeTrace, TimesAreExactToThePicosecond) {
 TEST(ChromeTrace, KernelsSayWhatTheyWaitedFor) {
   TwoRankTasks tasks;
   const json trace = Trace(TwoRankStep(&tasks));
-  const json& args = Named(trace, "optimizer")[0].at("args");
+  const json args = Named(trace, "optimizer")[0].at("args");
   EXPECT_EQ(args.at("bound_by"), "dependency");
   EXPECT_EQ(args.at("after").get<std::size_t>(), Index(tasks.r0[0]) + 1);
   EXPECT_EQ(args.at("phase"), "optimizer");
@@ -329,7 +329,7 @@ TEST(ChromeTrace, TransfersOfHandBuiltGraphsAreCommunication) {
   const RankId rank = b.graph.AddRank({});
   const StreamId stream = b.graph.AddStream(rank, "nccl");
   b.graph.AddTask(b.Price(OpaqueWork{.kind = TaskKind::kTransfer}, Microseconds(7)),
-                  b.graph.AddLabel({.name = "reduce"}), stream);
+                  b.graph.AddLabel({.name = "reduce", .site = Site::kOptimizer}), stream);
   const json trace = Trace(std::move(b).Finish());
   EXPECT_EQ(Named(trace, "nccl:reduce").size(), 1u);
   EXPECT_EQ(ReadLikeHta(trace, 0).exposed, Microseconds(7));
@@ -351,8 +351,7 @@ SimulatedStep RandomStep(std::uint32_t seed) {
   const int ranks = 1 + draw(4);
   const int collectives = 1 + draw(8);
   std::vector<RendezvousId> meetings;
-  std::vector<bool> has_queue;
-  for (int c = 0; c < collectives; ++c) meetings.push_back(b.graph.AddRendezvous());
+  for (int c = 0; ranks > 1 && c < collectives; ++c) meetings.push_back(b.graph.AddRendezvous());
   ProcessGroup everybody{.name = "world", .description = "", .ranks = {}};
   for (int r = 0; r < ranks; ++r) everybody.ranks.push_back(r);
   const GroupId group = b.graph.AddGroup(everybody);
