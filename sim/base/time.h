@@ -26,8 +26,8 @@ inline constexpr SimTime kStepBegin{};
 // REQUIRES: seconds is finite and >= 0. Values beyond the range are a SimulationError.
 Duration DurationFromSeconds(double seconds);
 
-constexpr double ToSeconds(Duration d) { return static_cast<double>(d.count()) * 1e-12; }
-constexpr double ToMicroseconds(Duration d) { return static_cast<double>(d.count()) * 1e-6; }
+constexpr double ToSeconds(Duration d) { return static_cast<double>(d.count()) / 1e12; }
+constexpr double ToMicroseconds(Duration d) { return static_cast<double>(d.count()) / 1e6; }
 constexpr double ToSeconds(SimTime t) { return ToSeconds(t.time_since_epoch()); }
 constexpr double ToMicroseconds(SimTime t) { return ToMicroseconds(t.time_since_epoch()); }
 

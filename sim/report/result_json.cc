@@ -1,0 +1,179 @@
+// The schema "stepsim.result/1": one object, times in seconds, sizes in bytes. Fields are added,
+// never renamed, within a version of the schema.
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "sim/base/check.h"
+#include "sim/metrics/metric_table.h"
+#include "sim/report/writer.h"
+
+namespace stepsim {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// JSON has no infinity: a number that is none would silently become null.
+double Finite(double value, std::string_view name) {
+  SIM_CHECK(std::isfinite(value),
+            "the result holds a number that is not finite: " + std::string(name));
+  return value;
+}
+
+double MetricValue(const StepReport& report, std::string_view name) {
+  for (const Metric& metric : Metrics()) {
+    if (metric.name == name) return Finite(metric.value(report), name);
+  }
+  SIM_CHECK(false, "no such metric: " + std::string(name));
+  return 0;
+}
+
+Json ExposedJson(const RankAccount& account) {
+  Json exposed = Json::object();
+  for (std::size_t site = 0; site < kSiteCount; ++site) {
+    exposed[std::string(ToString(static_cast<Site>(site)))] = ToSeconds(account.exposed[site]);
+  }
+  exposed["total"] = ToSeconds(account.exposed_total());
+  return exposed;
+}
+
+void AddAccount(const RankAccount& account, Json* object) {
+  Json& json = *object;
+  json["step_time_s"] = ToSeconds(account.step);
+  json["compute_s"] = ToSeconds(account.compute);
+  json["contention_s"] = ToSeconds(account.contention);
+  json["exposed_s"] = ExposedJson(account);
+  json["peer_wait_s"] = ToSeconds(account.peer_wait);
+  json["bubble_s"] = ToSeconds(account.bubble);
+  json["host_s"] = ToSeconds(account.host);
+  json["idle_s"] = ToSeconds(account.idle);
+  json["communication_s"] = ToSeconds(account.communication);
+  json["profiler_exposed_s"] = ToSeconds(account.profiler_exposed);
+  json["overlap_fraction"] = Finite(account.overlap_fraction(), "overlap_fraction");
+}
+
+Json JobJson(const StepContext& context) {
+  return {{"name", context.job},
+          {"file", context.job_file},
+          {"model", context.model},
+          {"hardware", context.hardware},
+          {"strategy", context.strategy},
+          {"gpus", context.gpus},
+          {"samples_per_step", Finite(context.samples_per_step, "samples_per_step")},
+          {"tokens_per_step", Finite(context.tokens_per_step, "tokens_per_step")}};
+}
+
+void AddEfficiency(const StepReport& report, Json* object) {
+  Json& json = *object;
+  const StepContext& context = report.context;
+  json["mfu"] = Json::object();
+  for (const auto& [convention, flops] : context.model_flops) {
+    json["mfu"][convention] = Finite(Mfu(report, convention), "mfu");
+  }
+  json["mfu_convention"] = context.mfu_convention;
+  json["peak_flops_per_gpu"] = Finite(context.peak.value, "peak_flops_per_gpu");
+  json["peak_dtype"] = ToString(context.peak_dtype);
+  for (const std::string_view name :
+       {"hfu", "tokens_per_s_per_gpu", "samples_per_s", "tflops_per_gpu", "bubble_fraction"}) {
+    json[std::string(name)] = MetricValue(report, name);
+  }
+}
+
+Json MemoryJson(const MemoryReport& memory) {
+  Json json = Json::object();
+  for (const auto& [category, bytes] : memory.at_peak) json[category] = bytes.value;
+  json["total"] = memory.total.value;
+  return json;
+}
+
+Json RanksJson(const StepReport& report) {
+  Json ranks = Json::array();
+  for (std::size_t i = 0; i < report.ranks.size(); ++i) {
+    const RankInfo info = i < report.rank_infos.size() ? report.rank_infos[i] : RankInfo{};
+    Json rank = {{"global_rank", info.global_rank}, {"stands_for", info.stands_for}};
+    AddAccount(report.ranks[i], &rank);
+    ranks.push_back(std::move(rank));
+  }
+  return ranks;
+}
+
+Json MicrostepsJson(const StepReport& report) {
+  Json microsteps = Json::array();
+  for (const MicrostepReport& microstep : report.microsteps) {
+    Json json = {{"microstep", microstep.microstep}, {"is_reducing", microstep.is_reducing}};
+    AddAccount(microstep.account, &json);
+    microsteps.push_back(std::move(json));
+  }
+  return microsteps;
+}
+
+Json CollectiveJson(const CollectiveReport& collective) {
+  return {{"name", collective.name},
+          {"site", ToString(collective.site)},
+          {"op", ToString(collective.op)},
+          {"dtype", ToString(collective.dtype)},
+          {"bytes", collective.bytes.value},
+          {"group", collective.group},
+          {"group_size", collective.group_size},
+          {"algorithm", collective.algorithm},
+          {"protocol", collective.protocol},
+          {"microstep", collective.microstep},
+          {"ready_s", ToSeconds(collective.ready)},
+          {"start_s", ToSeconds(collective.start)},
+          {"transfer_start_s", ToSeconds(collective.transfer_start)},
+          {"end_s", ToSeconds(collective.end)},
+          {"hidden_s", ToSeconds(collective.hidden)},
+          {"exposed_s", ToSeconds(collective.exposed)},
+          {"cause", collective.cause}};
+}
+
+Json CollectivesJson(const StepReport& report) {
+  Json collectives = Json::array();
+  for (const CollectiveReport& collective : report.collectives) {
+    collectives.push_back(CollectiveJson(collective));
+  }
+  return collectives;
+}
+
+Json AssumptionsJson(const StepContext& context) {
+  Json assumptions = Json::array();
+  for (const StepContext::Assumption& assumption : context.assumptions) {
+    assumptions.push_back(
+        {{"field", assumption.field}, {"value", assumption.value}, {"origin", assumption.origin}});
+  }
+  return assumptions;
+}
+
+Json ResolvedJson(const StepContext& context) {
+  if (context.resolved_json.empty()) return Json::object();
+  Json resolved = Json::parse(context.resolved_json, nullptr, /*allow_exceptions=*/false);
+  SIM_CHECK(resolved.is_object(), "resolved_json must be a JSON object");
+  return resolved;
+}
+
+}  // namespace
+
+void WriteResultJson(const Result& result, const Sink& sink) {
+  const StepReport& report = result.report;
+  Json json;
+  json["schema"] = "stepsim.result/1";
+  json["job"] = JobJson(report.context);
+  AddAccount(report.account(), &json);
+  AddEfficiency(report, &json);
+  json["peak_memory_bytes"] = MemoryJson(report.memory);
+  json["gpu_memory_bytes"] = report.context.gpu_memory.value;
+  json["reported_rank"] = report.reported_rank;
+  json["ranks"] = RanksJson(report);
+  json["microsteps"] = MicrostepsJson(report);
+  json["collectives"] = CollectivesJson(report);
+  json["confidence"] = report.context.confidence;
+  json["warnings"] = report.context.warnings;
+  json["assumptions"] = AssumptionsJson(report.context);
+  json["resolved"] = ResolvedJson(report.context);
+  // Names come from users: bytes that are no UTF-8 are replaced rather than thrown at.
+  sink(json.dump(2, ' ', false, Json::error_handler_t::replace));
+  sink("\n");
+}
+
+}  // namespace stepsim

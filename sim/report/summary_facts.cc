@@ -1,0 +1,86 @@
+#include "sim/report/summary_facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "sim/base/units.h"
+
+namespace stepsim {
+
+std::vector<StepPart> StepParts(const RankAccount& account) {
+  return {{"compute", account.compute},
+          {"contention", account.contention},
+          {"exposed", account.exposed_total()},
+          {"peer wait", account.peer_wait},
+          {"bubble", account.bubble},
+          {"host", account.host},
+          {"idle", account.idle}};
+}
+
+std::vector<StepPart> ExposedSites(const RankAccount& account) {
+  std::vector<StepPart> sites;
+  for (std::size_t site = 0; site < kSiteCount; ++site) {
+    if (account.exposed[site] == Duration::zero()) continue;
+    sites.push_back({ToString(static_cast<Site>(site)), account.exposed[site]});
+  }
+  return sites;
+}
+
+std::vector<const CollectiveReport*> LargestExposed(const StepReport& report, std::size_t limit) {
+  std::vector<const CollectiveReport*> exposed;
+  for (const CollectiveReport& collective : report.collectives) {
+    if (collective.exposed > Duration::zero()) exposed.push_back(&collective);
+  }
+  std::stable_sort(
+      exposed.begin(), exposed.end(),
+      [](const CollectiveReport* a, const CollectiveReport* b) { return a->exposed > b->exposed; });
+  exposed.resize(std::min(exposed.size(), limit));
+  return exposed;
+}
+
+const MicrostepReport* ReducingMicrostep(const StepReport& report) {
+  if (report.microsteps.size() < 2) return nullptr;
+  const auto last = std::find_if(report.microsteps.rbegin(), report.microsteps.rend(),
+                                 [](const MicrostepReport& m) { return m.is_reducing; });
+  return last == report.microsteps.rend() ? nullptr : &*last;
+}
+
+std::vector<std::pair<std::string, Bytes>> LargestMemory(const MemoryReport& memory) {
+  std::vector<std::pair<std::string, Bytes>> largest;
+  for (const auto& category : memory.at_peak) {
+    if (category.second.value != 0) largest.push_back(category);
+  }
+  std::stable_sort(largest.begin(), largest.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return largest;
+}
+
+std::string RankRemark(const StepReport& report) {
+  const RankInfo info = report.reported_rank < report.rank_infos.size()
+                            ? report.rank_infos[report.reported_rank]
+                            : RankInfo{};
+  std::string remark;
+  if (report.ranks.size() > 1) {
+    remark =
+        fmt::format("rank {}, the slowest of {} simulated", info.global_rank, report.ranks.size());
+  }
+  if (info.stands_for > 1) {
+    remark += remark.empty() ? fmt::format("rank {}", info.global_rank) : ",";
+    remark += fmt::format(" stands for {} identical ranks", info.stands_for);
+  }
+  return remark;
+}
+
+std::string FormatShare(double share) { return fmt::format("{:.1f}%", share * 100); }
+
+std::string FormatShare(Duration part, Duration whole) {
+  return FormatShare(whole == Duration::zero() ? 0 : ToSeconds(part) / ToSeconds(whole));
+}
+
+std::string FormatRate(double rate) {
+  constexpr double kSmall = 99.95;  // from here on three digits are a whole number
+  return rate < kSmall ? fmt::format("{:.3g}", rate) : FormatCount(rate);
+}
+
+}  // namespace stepsim

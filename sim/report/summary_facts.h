@@ -1,0 +1,42 @@
+// Which facts does a summary for people show? Selected once, for the terminal and for Markdown.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/metrics/step_report.h"
+
+namespace stepsim {
+
+// The parts that add up to the step, in the order of the accounting identity.
+struct StepPart {
+  std::string_view name;  // "peer wait"
+  Duration time{};
+};
+std::vector<StepPart> StepParts(const RankAccount& account);
+
+// The sites with exposed time, in report order.
+std::vector<StepPart> ExposedSites(const RankAccount& account);
+
+// The collectives with the most exposed time, largest first, at most `limit`.
+std::vector<const CollectiveReport*> LargestExposed(const StepReport& report, std::size_t limit);
+
+// The last micro-step that reduces, when there are several micro-steps; else nullptr.
+const MicrostepReport* ReducingMicrostep(const StepReport& report);
+
+// Categories of memory at the peak, largest first, without empty ones.
+std::vector<std::pair<std::string, Bytes>> LargestMemory(const MemoryReport& memory);
+
+// Whom the reported rank speaks for: "rank 0 stands for 16 identical ranks"; "" for a single GPU.
+std::string RankRemark(const StepReport& report);
+
+// "41.2%", without a sign for zero.
+std::string FormatShare(double share);
+std::string FormatShare(Duration part, Duration whole);
+// "10,234" or, of small numbers, three digits: "3.21".
+std::string FormatRate(double rate);
+
+}  // namespace stepsim

@@ -1,0 +1,218 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/units.h"
+#include "sim/metrics/metric_table.h"
+#include "sim/report/summary_facts.h"
+#include "sim/report/writer.h"
+
+namespace stepsim {
+namespace {
+
+constexpr std::size_t kWidth = 110;
+constexpr std::size_t kLabelWidth = 13;  // "confidence   "
+constexpr std::size_t kCellsPerLine = 4;
+constexpr std::size_t kListedCollectives = 3;
+constexpr std::size_t kListedCategories = 2;
+constexpr std::size_t kListedWarnings = 3;
+constexpr std::size_t kLongestText = 2;  // lines of a warning or a remark
+constexpr std::size_t kLongestName = 32;
+
+std::string Shorten(std::string text, std::size_t width) {
+  constexpr std::string_view kDots = "...";
+  if (text.size() <= width) return text;
+  return text.substr(0, width - kDots.size()).append(kDots);
+}
+
+double MetricValue(const StepReport& report, std::string_view name) {
+  const std::span<const Metric> metrics = Metrics();
+  const auto metric = std::find_if(metrics.begin(), metrics.end(),
+                                   [name](const Metric& m) { return m.name == name; });
+  return metric == metrics.end() ? 0 : metric->value(report);
+}
+
+class Summary {
+ public:
+  Summary(const StepReport& report, bool use_colour)
+      : report_(report), account_(report.account()), use_colour_(use_colour) {}
+
+  std::string Write() {
+    AddTitle();
+    AddHeadline();
+    AddParts();
+    AddReducingMicrostep();
+    AddExposed();
+    AddMemory();
+    AddCollectives();
+    AddWarnings();
+    if (!report_.context.confidence.empty()) AddText("confidence", report_.context.confidence);
+    return std::move(text_);
+  }
+
+ private:
+  std::string Bold(std::string_view text) const { return Paint("\033[1m", text); }
+  std::string Yellow(std::string_view text) const { return Paint("\033[1;33m", text); }
+  std::string Paint(std::string_view code, std::string_view text) const {
+    return use_colour_ ? fmt::format("{}{}\033[0m", code, text) : std::string(text);
+  }
+  void AddLine(std::string_view line) { text_.append(line).append("\n"); }
+
+  // "label        text", broken between words; what does not fit in kLongestText lines is cut.
+  void AddText(std::string_view label, std::string_view text, bool is_loud = false) {
+    std::size_t lines = 0;
+    while (!text.empty()) {
+      const std::size_t room = kWidth - kLabelWidth;
+      std::string piece(text);
+      if (piece.size() > room && lines + 1 < kLongestText) {
+        const std::size_t space = piece.rfind(' ', room);
+        piece.resize(space == std::string::npos ? room : space);
+      }
+      text.remove_prefix(lines + 1 < kLongestText ? piece.size() : text.size());
+      text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+      piece = Shorten(std::move(piece), room);
+      AddLine(fmt::format("{}{}", Bold(fmt::format("{:<{}}", lines == 0 ? label : "", kLabelWidth)),
+                          is_loud ? Yellow(piece) : piece));
+      ++lines;
+    }
+  }
+
+  void AddTitle() {
+    const std::string remark = RankRemark(report_);
+    const std::string suffix = remark.empty() ? "" : fmt::format("  ({})", remark);
+    const std::size_t room = kWidth - std::min(suffix.size(), kWidth / 2);
+    const std::string title = Shorten(report_.context.job, room);
+    AddLine(Bold(title) + Shorten(suffix, kWidth - title.size()));
+  }
+
+  // The three numbers that everybody asks for first.
+  void AddHeadline() {
+    const StepContext& context = report_.context;
+    std::string line = Bold(fmt::format("step {}", FormatTime(account_.step)));
+    const double mfu = Mfu(report_, context.mfu_convention);
+    if (mfu > 0) {
+      line += fmt::format("   {} ({}, peak {} dense {})", Bold("MFU " + FormatShare(mfu)),
+                          context.mfu_convention, FormatFlopRate(context.peak.value),
+                          ToString(context.peak_dtype));
+    }
+    if (context.tokens_per_step > 0) {
+      line += fmt::format("   {} tokens/s/GPU",
+                          FormatRate(MetricValue(report_, "tokens_per_s_per_gpu")));
+    } else if (context.samples_per_step > 0) {
+      line += fmt::format("   {} samples/s", FormatRate(MetricValue(report_, "samples_per_s")));
+    }
+    const double tflops = MetricValue(report_, "tflops_per_gpu");
+    if (tflops > 0) line += fmt::format("   {:.3g} TFLOP/s/GPU", tflops);
+    AddLine(line);
+  }
+
+  void AddParts() {
+    std::string line;
+    std::size_t cells = 0;
+    for (const StepPart& part : StepParts(account_)) {
+      const bool is_zero = part.time == Duration::zero();
+      std::string cell = fmt::format("  {:<10} {:>7} {:>6}", part.name, FormatTime(part.time),
+                                     is_zero ? "" : FormatShare(part.time, account_.step));
+      line += part.name == "exposed" && !is_zero ? Yellow(cell) : cell;
+      if (++cells % kCellsPerLine == 0) AddPartsLine(&line);
+    }
+    if (!line.empty()) AddPartsLine(&line);
+  }
+
+  void AddPartsLine(std::string* line) {
+    line->erase(line->find_last_not_of(' ') + 1);
+    AddLine(*line);
+    line->clear();
+  }
+
+  void AddReducingMicrostep() {
+    const MicrostepReport* reducing = ReducingMicrostep(report_);
+    if (reducing == nullptr) return;
+    const RankAccount& account = reducing->account;
+    AddText("micro-step", fmt::format("{} of {} reduces: {}, compute {}, exposed {} ({} of it)",
+                                      reducing->microstep + 1, report_.microsteps.size(),
+                                      FormatTime(account.step), FormatTime(account.compute),
+                                      FormatTime(account.exposed_total()),
+                                      FormatShare(account.exposed_total(), account.step)));
+  }
+
+  void AddExposed() {
+    const Duration communication = account_.communication;
+    std::string text;
+    for (const StepPart& site : ExposedSites(account_)) {
+      text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", site.name,
+                          FormatTime(site.time), FormatShare(site.time, account_.step));
+    }
+    if (communication == Duration::zero()) {
+      text = "nothing: this step has no communication";
+    } else if (text.empty()) {
+      text = fmt::format("nothing: all {} of communication is hidden", FormatTime(communication));
+    } else {
+      text += fmt::format("; {} of {} communication is hidden",
+                          FormatShare(account_.overlap_fraction()), FormatTime(communication));
+    }
+    AddText("exposed", text);
+  }
+
+  void AddMemory() {
+    const Bytes peak = report_.memory.total;
+    const Bytes capacity = report_.context.gpu_memory;
+    if (peak.value <= 0) return;
+    std::string text = FormatBytes(peak);
+    const bool is_too_large = capacity.value > 0 && peak > capacity;
+    if (capacity.value > 0) text += fmt::format(" of {}", FormatBytes(capacity));
+    if (is_too_large) {
+      text += fmt::format(": DOES NOT FIT, {} too much", FormatBytes(peak - capacity));
+    }
+    std::size_t listed = 0;
+    for (const auto& [category, bytes] : LargestMemory(report_.memory)) {
+      if (listed++ == kListedCategories) break;
+      text += fmt::format("{}{} {}", listed == 1 ? "; " : ", ", category, FormatBytes(bytes));
+    }
+    AddText("memory", text, is_too_large);
+  }
+
+  void AddCollectives() {
+    const auto largest = LargestExposed(report_, kListedCollectives);
+    if (largest.empty()) return;
+    const std::string_view title = "largest exposed collectives";
+    std::size_t width = title.size() - 3;
+    for (const CollectiveReport* c : largest) {
+      width = std::max(width, std::min(c->name.size(), kLongestName));
+    }
+    AddLine(Bold(fmt::format("{:<{}}  exposed      size  if removed  cause", title, width + 3)));
+    int number = 0;
+    for (const CollectiveReport* c : largest) {
+      const std::string line =
+          fmt::format("{:>2} {:<{}} {:>8} {:>9} {:>11}  {}", ++number, Shorten(c->name, width),
+                      width, FormatTime(c->exposed), FormatBytes(c->bytes),
+                      "-" + FormatShare(c->exposed, account_.step), c->cause);
+      AddLine(Shorten(line.substr(0, line.find_last_not_of(' ') + 1), kWidth));
+    }
+  }
+
+  void AddWarnings() {
+    const std::vector<std::string>& warnings = report_.context.warnings;
+    const std::size_t listed = std::min(warnings.size(), kListedWarnings);
+    for (std::size_t i = 0; i < listed; ++i) AddText("warning", warnings[i], /*is_loud=*/true);
+    if (listed < warnings.size()) {
+      AddText("", fmt::format("and {} more in the result file", warnings.size() - listed));
+    }
+  }
+
+  const StepReport& report_;
+  const RankAccount& account_;
+  const bool use_colour_;
+  std::string text_;
+};
+
+}  // namespace
+
+std::string TerminalSummary(const StepReport& report, bool use_colour) {
+  return Summary(report, use_colour).Write();
+}
+
+}  // namespace stepsim

@@ -1,0 +1,404 @@
+// Every rule that Perfetto or Holistic Trace Analysis (HTA) makes is one test.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "sim/metrics/intervals.h"
+#include "sim/report/writer.h"
+#include "tests/support/timeline_fixture.h"
+
+namespace stepsim {
+namespace {
+
+using nlohmann::json;
+using testing::Microseconds;
+using testing::SimulatedStep;
+using testing::StepBuilder;
+using testing::TwoRankStep;
+using testing::TwoRankTasks;
+
+std::string TraceText(const SimulatedStep& step) {
+  std::string text;
+  WriteChromeTrace(step.result(), [&text](std::string_view piece) { text += piece; });
+  return text;
+}
+
+json Trace(const SimulatedStep& step) { return json::parse(TraceText(step)); }
+
+std::vector<json> Select(const json& trace, const std::string& phase, const std::string& category) {
+  std::vector<json> events;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") == phase && event.value("cat", "") == category) events.push_back(event);
+  }
+  return events;
+}
+
+std::vector<json> Named(const json& trace, const std::string& name) {
+  std::vector<json> events;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("name") == name) events.push_back(event);
+  }
+  return events;
+}
+
+Duration FromTrace(const json& microseconds) {
+  return Duration{std::llround(microseconds.get<double>() * 1e6)};
+}
+
+Interval SpanOf(const json& event) {
+  const SimTime begin{FromTrace(event.at("ts"))};
+  return {begin, begin + FromTrace(event.at("dur"))};
+}
+
+// What HTA does with one rank: kernels are the events with args.stream; communication is told by
+// its name; exposed is the union of communication without the union of compute.
+struct ProfilerView {
+  Duration communication{};
+  Duration exposed{};
+};
+
+ProfilerView ReadLikeHta(const json& trace, int pid) {
+  std::vector<Interval> communication, compute;
+  for (const json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X" || event.at("pid") != pid) continue;
+    if (!event.contains("args") || !event.at("args").contains("stream")) continue;
+    const std::string name = event.at("name");
+    const bool is_communication = name.rfind("nccl", 0) == 0;
+    const bool is_memory = std::regex_search(name, std::regex("Memcpy|Memset|Sync|dma"));
+    if (is_communication) {
+      communication.push_back(SpanOf(event));
+    } else if (!is_memory) {
+      compute.push_back(SpanOf(event));
+    }
+  }
+  ProfilerView view;
+  const std::vector<Interval> busy = Union(std::move(compute));
+  for (const Interval& interval : Union(std::move(communication))) {
+    view.communication += interval.end - interval.begin;
+    view.exposed += Measure(Subtract(interval, busy));
+  }
+  return view;
+}
+
+TEST(ChromeTrace, IsAnObjectThatHoldsTheEvents) {
+  const json trace = Trace(TwoRankStep());
+  EXPECT_TRUE(trace.at("traceEvents").is_array());
+  EXPECT_EQ(trace.at("displayTimeUnit"), "ms");
+}
+
+TEST(ChromeTrace, ExposedTimeReadLikeAProfilerIsOurs) {
+  const SimulatedStep step = TwoRankStep();
+  const json trace = Trace(step);
+  // By hand, see the fixture.
+  EXPECT_EQ(step.report.ranks[0].profiler_exposed, Microseconds(70));
+  EXPECT_EQ(ReadLikeHta(trace, 0).exposed, Microseconds(70));
+  EXPECT_EQ(ReadLikeHta(trace, 0).communication, Microseconds(60 + 70));
+  EXPECT_EQ(step.report.ranks[1].profiler_exposed, Microseconds(40));
+  EXPECT_EQ(ReadLikeHta(trace, 1).exposed, Microseconds(40));
+  EXPECT_EQ(ReadLikeHta(trace, 1).communication, Microseconds(70));
+}
+
+TEST(ChromeTrace, ProcessesAreRanksAndThreadsAreStreams) {
+  const json trace = Trace(TwoRankStep());
+  std::set<int> pids;
+  for (const json& event : Named(trace, "process_name")) {
+    EXPECT_EQ(event.at("ph"), "M");
+    EXPECT_EQ(event.at("args").at("name"), "rank " + std::to_string(event.at("pid").get<int>()));
+    pids.insert(event.at("pid").get<int>());
+  }
+  EXPECT_EQ(pids, (std::set<int>{0, 1}));
+  std::map<int, std::string> threads;
+  for (const json& event : Named(trace, "thread_name")) {
+    if (event.at("pid") == 0) threads[event.at("tid")] = event.at("args").at("name");
+  }
+  // The queue of the communicator is no stream of its own: it has no thread.
+  EXPECT_EQ(threads,
+            (std::map<int, std::string>{
+                {0, "stream 0 compute"}, {1, "stream 1 nccl dp"}, {3, "step"}, {4, "exposed"}}));
+  EXPECT_EQ(Named(trace, "process_sort_index").size(), 2u);
+  EXPECT_EQ(Named(trace, "thread_sort_index").size(), Named(trace, "thread_name").size());
+}
+
+TEST(ChromeTrace, EveryKernelHasItsStreamDeviceAndOwnCorrelation) {
+  const SimulatedStep step = TwoRankStep();
+  const json trace = Trace(step);
+  std::set<std::int64_t> correlations;
+  const std::vector<json> kernels = Select(trace, "X", "kernel");
+  EXPECT_EQ(kernels.size(), step.graph.task_count());  // a task on two streams is shown once
+  for (const json& kernel : kernels) {
+    EXPECT_GE(kernel.at("args").at("stream").get<int>(), 0);
+    EXPECT_EQ(kernel.at("args").at("stream"), kernel.at("tid"));
+    EXPECT_EQ(kernel.at("args").at("device"), kernel.at("pid"));
+    EXPECT_GT(kernel.at("args").at("correlation").get<int>(), 0);
+    correlations.insert(kernel.at("args").at("correlation").get<std::int64_t>());
+  }
+  EXPECT_EQ(correlations.size(), kernels.size());
+}
+
+TEST(ChromeTrace, TimesAreExactToThePicosecond) {
+  StepBuilder b;
+  const RankId rank = b.graph.AddRank({});
+  const StreamId stream = b.graph.AddStream(rank, "compute");
+  b.Compute(stream, "first", Duration{1}, Phase::kForward);
+  b.Compute(stream, "second", Duration{12'345'678'901}, Phase::kForward);
+  const std::string text = TraceText(std::move(b).Finish());
+  EXPECT_THAT(text, ::testing::HasSubstr("\"ts\":0.000000,\"dur\":0.000001"));
+  EXPECT_THAT(text, ::testing::HasSubstr("\"ts\":0.000001,\"dur\":12345.678901"));
+}
+
+TEST(ChromeTrace, KernelsSayWhatTheyWaitedFor) {
+  TwoRankTasks tasks;
+  const json trace = Trace(TwoRankStep(&tasks));
+  const json args = Named(trace, "optimizer")[0].at("args");
+  EXPECT_EQ(args.at("bound_by"), "dependency");
+  EXPECT_EQ(args.at("after").get<std::size_t>(), Index(tasks.r0[0]) + 1);
+  EXPECT_EQ(args.at("phase"), "optimizer");
+  EXPECT_EQ(Named(trace, "forward")[0].at("args").at("bound_by"), "begin");
+  EXPECT_EQ(Named(trace, "layer0.backward")[0].at("args").at("bound_by"), "stream_order");
+  EXPECT_EQ(Named(trace, "forward")[0].at("args").at("class"), "gemm");
+  EXPECT_EQ(Named(trace, "forward")[0].at("args").at("bytes"), 1000);
+}
+
+TEST(ChromeTrace, CollectivesCarryTheProfilersArguments) {
+  const json trace = Trace(TwoRankStep());
+  const std::vector<json> collectives =
+      Named(trace, "ncclDevKernel_AllReduce_Sum_f32_RING_SIMPLE(ncclDevKernelArgsStorage<4096ul>)");
+  ASSERT_EQ(collectives.size(), 4u);  // two buckets on two ranks
+  const json& args = collectives[1].at("args");
+  EXPECT_EQ(args.at("Collective name"), "allreduce");
+  EXPECT_EQ(args.at("In msg nelems"), 2000);  // 8000 bytes of fp32
+  EXPECT_EQ(args.at("Out msg nelems"), 2000);
+  EXPECT_EQ(args.at("Group size"), 2);
+  EXPECT_EQ(args.at("dtype"), "Float");
+  EXPECT_EQ(args.at("Process Group Name"), "dp");
+  EXPECT_EQ(args.at("Process Group Description"), "data parallel");
+  EXPECT_EQ(args.at("Process Group Ranks"), json({0, 1}));
+  EXPECT_EQ(args.at("Seq"), 1);  // the second call of its group
+  EXPECT_EQ(args.at("bytes"), 8000);
+  EXPECT_EQ(args.at("label"), "all_reduce bucket 1");
+  EXPECT_EQ(args.at("site"), "gradient_reduce");
+  EXPECT_EQ(FromTrace(args.at("transfer_start")), Microseconds(250));  // resident from 220 on
+  EXPECT_EQ(FromTrace(collectives[1].at("ts")), Microseconds(220));
+}
+
+TEST(ChromeTrace, OneStepAnnotationPerRankCoversTheStep) {
+  const json trace = Trace(TwoRankStep());
+  const std::vector<json> steps = Select(trace, "X", "user_annotation");
+  ASSERT_EQ(steps.size(), 2u);
+  for (const json& step : steps) {
+    EXPECT_EQ(step.at("name"), "ProfilerStep#0");
+    EXPECT_EQ(FromTrace(step.at("ts")), Duration::zero());
+    EXPECT_EQ(FromTrace(step.at("dur")), Microseconds(310));
+  }
+  EXPECT_NE(steps[0].at("pid"), steps[1].at("pid"));
+}
+
+TEST(ChromeTrace, ArrowsLeadFromTheLastGradientToItsCollective) {
+  TwoRankTasks tasks;
+  const json trace = Trace(TwoRankStep(&tasks));
+  const auto end_of_arrow = [&](const std::string& phase, TaskId collective) {
+    for (const json& event : Select(trace, phase, "flow")) {
+      if (event.at("id").get<std::size_t>() == Index(collective)) return event;
+    }
+    return json();
+  };
+  const json from = end_of_arrow("s", tasks.r0[1]);
+  EXPECT_EQ(from.at("pid"), 1);
+  EXPECT_EQ(from.at("tid"), 0);
+  EXPECT_EQ(FromTrace(from.at("ts")),
+            Microseconds(250) - Duration{1000});  // inside layer0.backward
+  const json to = end_of_arrow("f", tasks.r0[1]);
+  EXPECT_EQ(to.at("bp"), "e");  // binds to the slice around it
+  EXPECT_EQ(to.at("tid"), 1);
+  EXPECT_EQ(FromTrace(to.at("ts")), Microseconds(250) + Duration{1000});
+  EXPECT_EQ(Select(trace, "s", "flow").size(), 4u);
+  EXPECT_EQ(Select(trace, "f", "flow").size(), 4u);
+}
+
+TEST(ChromeTrace, ExposedTrackNamesTheSiteAndReadersIgnoreIt) {
+  const SimulatedStep step = TwoRankStep();
+  const json trace = Trace(step);
+  std::map<std::pair<int, std::string>, Duration> sums;
+  for (const json& slice : Select(trace, "X", "exposed")) {
+    EXPECT_FALSE(slice.contains("args"));
+    sums[{slice.at("pid"), slice.at("name")}] += FromTrace(slice.at("dur"));
+  }
+  const std::map<std::pair<int, std::string>, Duration> expected = {
+      {{0, "gradient_reduce"}, Microseconds(40)},
+      {{0, "peer_wait"}, Microseconds(30)},
+      {{1, "gradient_reduce"}, Microseconds(40)}};
+  EXPECT_EQ(sums, expected);
+  EXPECT_EQ(step.report.ranks[0].exposed_total(), Microseconds(40));
+}
+
+TEST(ChromeTrace, CountsTheBytesInFlightFromTheTransferOn) {
+  const json trace = Trace(TwoRankStep());
+  std::vector<std::pair<Duration, int>> values;
+  for (const json& event : Named(trace, "communication in flight")) {
+    EXPECT_EQ(event.at("ph"), "C");
+    if (event.at("pid") != 0) continue;
+    values.emplace_back(FromTrace(event.at("ts")), event.at("args").at("bytes").get<int>());
+  }
+  const std::vector<std::pair<Duration, int>> expected = {{Microseconds(180), 4000},
+                                                          {Microseconds(210), 0},
+                                                          {Microseconds(250), 8000},
+                                                          {Microseconds(290), 0}};
+  EXPECT_EQ(values, expected);
+}
+
+TEST(ChromeTrace, HostTasksAreNoKernels) {
+  StepBuilder b;
+  const RankId rank = b.graph.AddRank({});
+  const StreamId host = b.graph.AddStream(rank, "host");
+  const StreamId compute = b.graph.AddStream(rank, "compute");
+  const TaskId launch = b.graph.AddTask(b.Price(HostWork{.launches = 1}, Microseconds(5)),
+                                        b.graph.AddLabel({.name = "launch \"it\""}), host);
+  b.graph.AddDependency(launch, b.Compute(compute, "kernel", Microseconds(1), Phase::kForward));
+  const json trace = Trace(std::move(b).Finish());
+  const std::vector<json> operators = Select(trace, "X", "cpu_op");
+  ASSERT_EQ(operators.size(), 1u);
+  EXPECT_EQ(operators[0].at("name"), "launch \"it\"");
+  EXPECT_FALSE(operators[0].contains("args"));
+}
+
+TEST(ChromeTrace, OneRankSaysWhichRankItIs) {
+  StepBuilder b;
+  const RankId rank = b.graph.AddRank({.global_rank = 3, .stands_for = 16});
+  b.Compute(b.graph.AddStream(rank, "compute"), "kernel", Microseconds(1), Phase::kForward);
+  SimulatedStep step = std::move(b).Finish();
+  step.report.context.gpus = 16;
+  const json trace = Trace(step);
+  EXPECT_EQ(trace.at("distributedInfo").at("rank"), 3);
+  EXPECT_EQ(trace.at("distributedInfo").at("world_size"), 16);
+  EXPECT_EQ(Named(trace, "process_name")[0].at("args").at("name"), "rank 3 (stands for 16 ranks)");
+  EXPECT_FALSE(Trace(TwoRankStep()).contains("distributedInfo"));
+}
+
+TEST(ChromeTrace, NamesAreAlwaysReadable) {
+  StepBuilder b;
+  const RankId rank = b.graph.AddRank({});
+  const StreamId stream = b.graph.AddStream(rank, "a \\ b");
+  b.Compute(stream, "tab\t\"quoted\"", Microseconds(1), Phase::kForward);
+  b.Compute(stream, "broken \xff utf-8", Microseconds(2), Phase::kForward);
+  b.Compute(stream, std::string(200'000, 'x'), Microseconds(3), Phase::kForward);
+  const json trace = Trace(std::move(b).Finish());
+  EXPECT_EQ(Named(trace, "tab\t\"quoted\"").size(), 1u);
+  EXPECT_EQ(Named(trace, "broken \xef\xbf\xbd utf-8").size(), 1u);  // U+FFFD
+  EXPECT_EQ(Named(trace, std::string(200'000, 'x')).size(), 1u);
+}
+
+// Readers count everything in the file, so a task that reaches into the step is cut.
+TEST(ChromeTrace, ShowsOnlyTheReportedStep) {
+  StepBuilder b;
+  const RankId rank = b.graph.AddRank({});
+  const StreamId compute = b.graph.AddStream(rank, "compute");
+  const StreamId nccl = b.graph.AddStream(rank, "nccl");
+  b.Compute(compute, "before", Microseconds(100), Phase::kForward);
+  b.Compute(compute, "within", Microseconds(50), Phase::kForward);
+  const GroupId group = b.graph.AddGroup({.name = "dp", .description = "", .ranks = {0, 1}});
+  const CollectiveWork gather{.op = CollectiveOp::kAllGather, .bytes = {64}, .group = group};
+  const LabelId label = b.graph.AddLabel({.name = "gather", .site = Site::kParameterGather});
+  b.graph.AddTask(b.Price(gather, Microseconds(90)), label, nccl);
+  b.graph.AddTask(b.Price(gather, Microseconds(90)), label, nccl);
+  const SimulatedStep step =
+      std::move(b).Finish({SimTime{Microseconds(100)}, SimTime{Microseconds(170)}});
+  const json trace = Trace(step);
+  EXPECT_TRUE(Named(trace, "before").empty());
+  ASSERT_EQ(Named(trace, "within").size(), 1u);
+  EXPECT_EQ(FromTrace(Named(trace, "within")[0].at("ts")), Duration::zero());
+  // The second gather runs 90..180: 70 us of it lie in the step, 20 of them without compute.
+  const std::vector<json> kernels = Select(trace, "X", "kernel");
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(FromTrace(kernels[1].at("dur")), Microseconds(70));
+  EXPECT_EQ(kernels[1].at("args").at("Seq"), 1);
+  EXPECT_EQ(ReadLikeHta(trace, 0).exposed, Microseconds(20));
+  EXPECT_EQ(step.report.ranks[0].profiler_exposed, Microseconds(20));
+}
+
+TEST(ChromeTrace, TransfersOfHandBuiltGraphsAreCommunication) {
+  StepBuilder b;
+  const RankId rank = b.graph.AddRank({});
+  const StreamId stream = b.graph.AddStream(rank, "nccl");
+  b.graph.AddTask(b.Price(OpaqueWork{.kind = TaskKind::kTransfer}, Microseconds(7)),
+                  b.graph.AddLabel({.name = "reduce", .site = Site::kOptimizer}), stream);
+  const json trace = Trace(std::move(b).Finish());
+  EXPECT_EQ(Named(trace, "nccl:reduce").size(), 1u);
+  EXPECT_EQ(ReadLikeHta(trace, 0).exposed, Microseconds(7));
+}
+
+TEST(ChromeTrace, AnEmptyGraphIsAnEmptyTrace) {
+  const json trace = Trace(SimulatedStep{});
+  EXPECT_TRUE(trace.at("traceEvents").empty());
+}
+
+// A random step on several ranks: every rank joins the same collectives in the same order, after
+// compute kernels whose times differ from rank to rank.
+SimulatedStep RandomStep(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto draw = [&random](int limit) {
+    return static_cast<int>(random() % static_cast<unsigned>(limit));
+  };
+  StepBuilder b;
+  const int ranks = 1 + draw(4);
+  const int collectives = 1 + draw(8);
+  std::vector<RendezvousId> meetings;
+  for (int c = 0; ranks > 1 && c < collectives; ++c) meetings.push_back(b.graph.AddRendezvous());
+  ProcessGroup everybody{.name = "world", .description = "", .ranks = {}};
+  for (int r = 0; r < ranks; ++r) everybody.ranks.push_back(r);
+  const GroupId group = b.graph.AddGroup(everybody);
+  std::vector<Duration> times;
+  for (int c = 0; c < collectives; ++c) times.push_back(Duration{draw(3) * 1'234'567 + draw(1000)});
+  for (int r = 0; r < ranks; ++r) {
+    const RankId rank = b.graph.AddRank({.global_rank = r});
+    const StreamId compute = b.graph.AddStream(rank, "compute");
+    const std::array<StreamId, 2> nccl = {b.graph.AddStream(rank, "nccl a"),
+                                          b.graph.AddStream(rank, "nccl b")};
+    for (int c = 0; c < collectives; ++c) {
+      const TaskId kernel =
+          b.Compute(compute, "kernel", Duration{draw(4) * 700'001}, Phase::kForward);
+      const CollectiveWork work{.bytes = {100 + c}, .group = group};
+      const TaskId transfer =
+          b.graph.AddTask(b.Price(work, times[static_cast<std::size_t>(c)]),
+                          b.graph.AddLabel({.name = "transfer", .site = Site::kTensorParallel}),
+                          nccl[static_cast<std::size_t>(c % 2)]);
+      if (ranks > 1) b.graph.Join(meetings[static_cast<std::size_t>(c)], transfer);
+      b.graph.AddDependency(kernel, transfer);
+      if ((seed + static_cast<unsigned>(c)) % 3 == 0) {
+        b.graph.AddDependency(
+            transfer, b.Compute(compute, "consumer", Duration{draw(3) * 300'007}, Phase::kForward));
+      }
+    }
+  }
+  return std::move(b).Finish();
+}
+
+TEST(ChromeTrace, AgreesWithTheAccountOnRandomSteps) {
+  for (std::uint32_t seed = 0; seed < 200; ++seed) {
+    const SimulatedStep step = RandomStep(seed);
+    const json trace = Trace(step);
+    for (std::size_t rank = 0; rank < step.report.ranks.size(); ++rank) {
+      const RankAccount& account = step.report.ranks[rank];
+      const ProfilerView view = ReadLikeHta(trace, static_cast<int>(rank));
+      ASSERT_EQ(view.exposed, account.profiler_exposed) << "seed " << seed << " rank " << rank;
+      ASSERT_EQ(view.communication, account.communication) << "seed " << seed;
+      Duration exposed_track{};
+      for (const json& slice : Select(trace, "X", "exposed")) {
+        if (slice.at("pid") != rank || slice.at("name") == "peer_wait") continue;
+        exposed_track += FromTrace(slice.at("dur"));
+      }
+      ASSERT_EQ(exposed_track, account.exposed_total()) << "seed " << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stepsim
