@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/base/units.h"
@@ -18,14 +19,21 @@ constexpr std::size_t kLabelWidth = 13;  // "confidence   "
 constexpr std::size_t kCellsPerLine = 4;
 constexpr std::size_t kListedCollectives = 3;
 constexpr std::size_t kListedCategories = 2;
-constexpr std::size_t kListedWarnings = 3;
-constexpr std::size_t kLongestText = 2;  // lines of a warning or a remark
+constexpr std::size_t kListedWarnings = 2;
+constexpr std::size_t kLinesOfRemark = 2;
+constexpr std::size_t kShortestName = 16;
 constexpr std::size_t kLongestName = 32;
 
+// Names come from files: without control characters, and cut between characters (UTF-8).
 std::string Shorten(std::string text, std::size_t width) {
   constexpr std::string_view kDots = "...";
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
   if (text.size() <= width) return text;
-  return text.substr(0, width - kDots.size()).append(kDots);
+  std::size_t length = width - kDots.size();
+  const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
+  while (length > 0 && continues(text[length])) --length;
+  return text.substr(0, length).append(kDots);
 }
 
 double MetricValue(const StepReport& report, std::string_view name) {
@@ -49,7 +57,7 @@ class Summary {
     AddMemory();
     AddCollectives();
     AddWarnings();
-    if (!report_.context.confidence.empty()) AddText("confidence", report_.context.confidence);
+    AddText("confidence", report_.context.confidence, kLinesOfRemark);
     return std::move(text_);
   }
 
@@ -61,22 +69,22 @@ class Summary {
   }
   void AddLine(std::string_view line) { text_.append(line).append("\n"); }
 
-  // "label        text", broken between words; what does not fit in kLongestText lines is cut.
-  void AddText(std::string_view label, std::string_view text, bool is_loud = false) {
-    std::size_t lines = 0;
-    while (!text.empty()) {
-      const std::size_t room = kWidth - kLabelWidth;
-      std::string piece(text);
-      if (piece.size() > room && lines + 1 < kLongestText) {
-        const std::size_t space = piece.rfind(' ', room);
-        piece.resize(space == std::string::npos ? room : space);
+  // "label        text", broken between words; what does not fit in `most_lines` is cut.
+  void AddText(std::string_view label, std::string text, std::size_t most_lines,
+               bool is_loud = false) {
+    constexpr std::size_t kRoom = kWidth - kLabelWidth;
+    for (std::size_t line = 0; !text.empty(); ++line) {
+      std::string piece = text;
+      if (piece.size() > kRoom && line + 1 < most_lines) {
+        const std::size_t space = piece.rfind(' ', kRoom);
+        piece.resize(space == std::string::npos ? kRoom : space);
+        text.erase(0, std::min(text.find_first_not_of(' ', piece.size()), text.size()));
+      } else {
+        text.clear();
       }
-      text.remove_prefix(lines + 1 < kLongestText ? piece.size() : text.size());
-      text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-      piece = Shorten(std::move(piece), room);
-      AddLine(fmt::format("{}{}", Bold(fmt::format("{:<{}}", lines == 0 ? label : "", kLabelWidth)),
-                          is_loud ? Yellow(piece) : piece));
-      ++lines;
+      piece = Shorten(std::move(piece), kRoom);
+      AddLine(Bold(fmt::format("{:<{}}", line == 0 ? label : "", kLabelWidth)) +
+              (is_loud ? Yellow(piece) : piece));
     }
   }
 
@@ -132,58 +140,61 @@ class Summary {
     const MicrostepReport* reducing = ReducingMicrostep(report_);
     if (reducing == nullptr) return;
     const RankAccount& account = reducing->account;
-    AddText("micro-step", fmt::format("{} of {} reduces: {}, compute {}, exposed {} ({} of it)",
-                                      reducing->microstep + 1, report_.microsteps.size(),
-                                      FormatTime(account.step), FormatTime(account.compute),
-                                      FormatTime(account.exposed_total()),
-                                      FormatShare(account.exposed_total(), account.step)));
+    AddText(
+        "micro-step",
+        fmt::format("{} of {} reduces: {}, compute {}, exposed {} ({} of it)",
+                    reducing->microstep + 1, report_.microsteps.size(), FormatTime(account.step),
+                    FormatTime(account.compute), FormatTime(account.exposed_total()),
+                    FormatShare(account.exposed_total(), account.step)),
+        1);
   }
 
   void AddExposed() {
+    constexpr std::size_t kMostLines = 3;  // room for every site
     const Duration communication = account_.communication;
+    if (communication == Duration::zero()) {
+      return AddText("exposed", "nothing: this step has no communication", 1);
+    }
     std::string text;
     for (const StepPart& site : ExposedSites(account_)) {
       text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", site.name,
                           FormatTime(site.time), FormatShare(site.time, account_.step));
     }
-    if (communication == Duration::zero()) {
-      text = "nothing: this step has no communication";
-    } else if (text.empty()) {
-      text = fmt::format("nothing: all {} of communication is hidden", FormatTime(communication));
-    } else {
-      text += fmt::format("; {} of {} communication is hidden",
-                          FormatShare(account_.overlap_fraction()), FormatTime(communication));
-    }
-    AddText("exposed", text);
+    AddText("exposed", text.empty() ? "nothing" : text, kMostLines);
+    AddText("hidden",
+            fmt::format("{} of {} communication", FormatShare(account_.overlap_fraction()),
+                        FormatTime(communication)),
+            1);
   }
 
   void AddMemory() {
     const Bytes peak = report_.memory.total;
     const Bytes capacity = report_.context.gpu_memory;
     if (peak.value <= 0) return;
-    std::string text = FormatBytes(peak);
     const bool is_too_large = capacity.value > 0 && peak > capacity;
+    std::string text = FormatBytes(peak);
     if (capacity.value > 0) text += fmt::format(" of {}", FormatBytes(capacity));
     if (is_too_large) {
       text += fmt::format(": DOES NOT FIT, {} too much", FormatBytes(peak - capacity));
     }
-    std::size_t listed = 0;
-    for (const auto& [category, bytes] : LargestMemory(report_.memory)) {
-      if (listed++ == kListedCategories) break;
-      text += fmt::format("{}{} {}", listed == 1 ? "; " : ", ", category, FormatBytes(bytes));
+    std::vector<std::pair<std::string, Bytes>> largest = LargestMemory(report_.memory);
+    largest.resize(std::min(largest.size(), kListedCategories));
+    for (std::size_t i = 0; i < largest.size(); ++i) {
+      text += fmt::format("{} {} {}", i == 0 ? ";" : ",", largest[i].first,
+                          FormatBytes(largest[i].second));
     }
-    AddText("memory", text, is_too_large);
+    AddText("memory", text, 1, is_too_large);
   }
 
   void AddCollectives() {
     const auto largest = LargestExposed(report_, kListedCollectives);
     if (largest.empty()) return;
-    const std::string_view title = "largest exposed collectives";
-    std::size_t width = title.size() - 3;
+    std::size_t width = kShortestName;
     for (const CollectiveReport* c : largest) {
       width = std::max(width, std::min(c->name.size(), kLongestName));
     }
-    AddLine(Bold(fmt::format("{:<{}}  exposed      size  if removed  cause", title, width + 3)));
+    AddLine(
+        Bold(fmt::format("{:<{}}  exposed      size  if removed  cause", "collective", width + 3)));
     int number = 0;
     for (const CollectiveReport* c : largest) {
       const std::string line =
@@ -194,12 +205,14 @@ class Summary {
     }
   }
 
+  // "warning 1/7": the rest stands in the result file.
   void AddWarnings() {
     const std::vector<std::string>& warnings = report_.context.warnings;
     const std::size_t listed = std::min(warnings.size(), kListedWarnings);
-    for (std::size_t i = 0; i < listed; ++i) AddText("warning", warnings[i], /*is_loud=*/true);
-    if (listed < warnings.size()) {
-      AddText("", fmt::format("and {} more in the result file", warnings.size() - listed));
+    for (std::size_t i = 0; i < listed; ++i) {
+      const std::string number =
+          listed < warnings.size() ? fmt::format(" {}/{}", i + 1, warnings.size()) : "";
+      AddText("warning" + number, warnings[i], kLinesOfRemark, /*is_loud=*/true);
     }
   }
 

@@ -1,0 +1,89 @@
+// A report with round numbers, made by hand: what the writers show is checked against it.
+//
+// 16 GPUs, step 800 ms = 680 compute + 12 contention + 96 exposed + 4 peer wait + 8 host.
+#pragma once
+
+#include <utility>
+
+#include "sim/metrics/step_report.h"
+
+namespace stepsim::testing {
+
+constexpr Duration Milliseconds(std::int64_t ms) { return Duration{ms * 1'000'000'000}; }
+
+inline RankAccount HandMadeAccount() {
+  RankAccount account;
+  account.step = Milliseconds(800);
+  account.compute = Milliseconds(680);
+  account.contention = Milliseconds(12);
+  account.exposed[static_cast<std::size_t>(Site::kGradientReduce)] = Milliseconds(92);
+  account.exposed[static_cast<std::size_t>(Site::kOptimizer)] = Milliseconds(4);
+  account.peer_wait = Milliseconds(4);
+  account.host = Milliseconds(8);
+  account.communication = Milliseconds(240);
+  account.profiler_exposed = Milliseconds(100);
+  return account;
+}
+
+inline CollectiveReport HandMadeCollective(std::string name, Bytes bytes, Duration exposed,
+                                           std::string cause) {
+  CollectiveReport collective;
+  collective.name = std::move(name);
+  collective.site = Site::kGradientReduce;
+  collective.bytes = bytes;
+  collective.group_size = 16;
+  collective.group = "dp";
+  collective.algorithm = "ring";
+  collective.protocol = "simple";
+  collective.ready = kStepBegin + Milliseconds(600);
+  collective.start = kStepBegin + Milliseconds(610);
+  collective.transfer_start = kStepBegin + Milliseconds(614);
+  collective.end = kStepBegin + Milliseconds(700);
+  collective.hidden = Milliseconds(5);
+  collective.exposed = exposed;
+  collective.cause = std::move(cause);
+  return collective;
+}
+
+inline StepReport HandMadeReport() {
+  StepReport report;
+  StepContext& context = report.context;
+  context.job = "llama-3.2-3b with DDP on 16 x A100-80GB";
+  context.job_file = "configs/jobs/llama.yaml";
+  context.hardware = "a100-80g-dgx";
+  context.model = "llama-3.2-3b";
+  context.strategy = "ddp";
+  context.gpus = 16;
+  context.samples_per_step = 32;
+  context.tokens_per_step = 131072;
+  // 0.8 s x 16 x 312e12 = 3.9936e15 FLOP could have been computed; 40% of that is 1.59744e15.
+  context.model_flops = {{"palm", {1.59744e15}}, {"causal", {1.39776e15}}};
+  context.mfu_convention = "palm";
+  context.hardware_flops = {1.9968e15};
+  context.peak = {312e12};
+  context.peak_dtype = DType::kBf16;
+  context.gpu_memory = {80LL << 30};
+  context.confidence = "links from preset (not calibrated): +-25%";
+  context.assumptions = {{"plan.ddp.bucket_cap_mb", "25 MiB", "default"}};
+  context.resolved_json = R"({"model": {"name": "llama-3.2-3b"}, "nodes": 2})";
+  report.window = {kStepBegin, kStepBegin + Milliseconds(800)};
+  report.ranks = {HandMadeAccount()};
+  report.rank_infos = {{.global_rank = 0, .stands_for = 16}};
+  report.microsteps = {{0, true, HandMadeAccount()}};
+  report.collectives = {
+      HandMadeCollective("all_reduce bucket 3", {100'000'000}, Milliseconds(3), "queued"),
+      HandMadeCollective("all_reduce bucket 4", {50'000'000}, Milliseconds(0), ""),
+      HandMadeCollective("all_reduce bucket 5", {1'580'000'000}, Milliseconds(88),
+                         "ready last, nothing left to hide behind"),
+      HandMadeCollective("all_reduce loss", {4}, Milliseconds(1), "waits for the slowest rank"),
+      HandMadeCollective("all_reduce norm", {8}, Milliseconds(4), "latency"),
+  };
+  report.memory.at_peak = {{"parameters", {12'900'000'000}},
+                           {"optimizer states", {25'700'000'000}},
+                           {"gradients", {0}},
+                           {"activations", {20'100'000'000}}};
+  report.memory.total = {58'700'000'000};
+  return report;
+}
+
+}  // namespace stepsim::testing

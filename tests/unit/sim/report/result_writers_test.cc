@@ -1,0 +1,175 @@
+// The result as JSON, CSV and Markdown.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "sim/base/check.h"
+#include "sim/metrics/metric_table.h"
+#include "sim/report/writer.h"
+#include "tests/support/report_fixture.h"
+
+namespace stepsim {
+namespace {
+
+using nlohmann::json;
+using testing::HandMadeReport;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Text(void (*write)(const Result&, const Sink&), const StepReport& report) {
+  const TaskGraph graph;
+  const Timeline timeline;
+  std::string text;
+  write({graph, timeline, report}, [&text](std::string_view piece) { text += piece; });
+  return text;
+}
+
+json ResultOf(const StepReport& report) { return json::parse(Text(WriteResultJson, report)); }
+
+TEST(ResultJson, HasTheSchemasFields) {
+  const json result = ResultOf(HandMadeReport());
+  EXPECT_EQ(result.at("schema"), "stepsim.result/1");
+  EXPECT_EQ(result.at("step_time_s"), 0.8);
+  EXPECT_EQ(result.at("compute_s"), 0.68);
+  EXPECT_EQ(result.at("contention_s"), 0.012);
+  EXPECT_EQ(result.at("exposed_s").at("gradient_reduce"), 0.092);
+  EXPECT_EQ(result.at("exposed_s").at("total"), 0.096);
+  EXPECT_EQ(result.at("exposed_s").size(), kSiteCount + 1);
+  EXPECT_EQ(result.at("peer_wait_s"), 0.004);
+  EXPECT_EQ(result.at("bubble_s"), 0.0);
+  EXPECT_EQ(result.at("host_s"), 0.008);
+  EXPECT_EQ(result.at("idle_s"), 0.0);
+  EXPECT_EQ(result.at("communication_s"), 0.24);
+  EXPECT_EQ(result.at("profiler_exposed_s"), 0.1);
+  EXPECT_DOUBLE_EQ(result.at("overlap_fraction"), 1 - 0.1 / 0.24);
+  EXPECT_DOUBLE_EQ(result.at("mfu").at("palm"), 0.4);
+  EXPECT_DOUBLE_EQ(result.at("mfu").at("causal"), 0.35);
+  EXPECT_DOUBLE_EQ(result.at("hfu"), 0.5);
+  EXPECT_DOUBLE_EQ(result.at("tokens_per_s_per_gpu"), 10240);
+  EXPECT_DOUBLE_EQ(result.at("tflops_per_gpu"), 124.8);
+  EXPECT_EQ(result.at("peak_memory_bytes").at("optimizer states"), 25'700'000'000);
+  EXPECT_EQ(result.at("peak_memory_bytes").at("total"), 58'700'000'000);
+  EXPECT_EQ(result.at("bubble_fraction"), 0.0);
+  EXPECT_EQ(result.at("warnings"), json::array());
+  EXPECT_EQ(result.at("assumptions"), json::parse(R"([{"field": "plan.ddp.bucket_cap_mb",
+                                                       "value": "25 MiB", "origin": "default"}])"));
+  EXPECT_EQ(result.at("resolved"),
+            json::parse(R"({"model": {"name": "llama-3.2-3b"}, "nodes": 2})"));
+}
+
+TEST(ResultJson, RanksAndMicrostepsHaveTheSameParts) {
+  const json result = ResultOf(HandMadeReport());
+  const json& rank = result.at("ranks").at(0);
+  EXPECT_EQ(rank.at("global_rank"), 0);
+  EXPECT_EQ(rank.at("stands_for"), 16);
+  const json& microstep = result.at("microsteps").at(0);
+  EXPECT_EQ(microstep.at("microstep"), 0);
+  EXPECT_EQ(microstep.at("is_reducing"), true);
+  for (const std::string name :
+       {"step_time_s", "compute_s", "contention_s", "exposed_s", "peer_wait_s", "bubble_s",
+        "host_s", "idle_s", "communication_s", "profiler_exposed_s", "overlap_fraction"}) {
+    EXPECT_EQ(rank.at(name), result.at(name)) << name;
+    EXPECT_EQ(microstep.at(name), result.at(name)) << name;
+  }
+}
+
+TEST(ResultJson, Collectives) {
+  const json collectives = ResultOf(HandMadeReport()).at("collectives");
+  ASSERT_EQ(collectives.size(), 5u);
+  EXPECT_EQ(collectives.at(2), json::parse(R"({
+      "name": "all_reduce bucket 5", "site": "gradient_reduce", "op": "all_reduce",
+      "dtype": "fp32", "bytes": 1580000000, "group": "dp", "group_size": 16,
+      "algorithm": "ring", "protocol": "simple", "microstep": 0, "ready_s": 0.6,
+      "start_s": 0.61, "transfer_start_s": 0.614, "end_s": 0.7, "hidden_s": 0.005,
+      "exposed_s": 0.088, "cause": "ready last, nothing left to hide behind"})"));
+}
+
+TEST(ResultJson, NamesThatAreNoUtf8DoNotSpoilIt) {
+  StepReport report = HandMadeReport();
+  report.context.job = "broken \xff name";
+  EXPECT_EQ(ResultOf(report).at("job").at("name"), "broken \xef\xbf\xbd name");  // U+FFFD
+}
+
+TEST(ResultJson, NoNumberIsEverNull) {
+  StepReport report = HandMadeReport();
+  report.context.hardware_flops = {std::numeric_limits<double>::infinity()};
+  EXPECT_THROW(ResultOf(report), InternalError);
+}
+
+TEST(ResultJson, AJobThatWasNotResolvedIsAnEmptyObject) {
+  StepReport report = HandMadeReport();
+  report.context.resolved_json.clear();
+  EXPECT_EQ(ResultOf(report).at("resolved"), json::object());
+  report.context.resolved_json = "[1, 2";
+  EXPECT_THROW(ResultOf(report), InternalError);
+}
+
+TEST(Csv, OneRowPerMetric) {
+  std::istringstream text(Text(WriteCsv, HandMadeReport()));
+  std::string line;
+  std::getline(text, line);
+  EXPECT_EQ(line, "metric,value,unit");
+  for (const Metric& metric : Metrics()) {
+    ASSERT_TRUE(std::getline(text, line)) << metric.name;
+    const std::size_t value = line.find(',') + 1;
+    EXPECT_EQ(line.substr(0, value - 1), metric.name);
+    EXPECT_EQ(line.substr(line.rfind(',') + 1), metric.unit);
+    // The text reads back as the same number.
+    EXPECT_EQ(std::stod(line.substr(value)), metric.value(HandMadeReport())) << line;
+  }
+  EXPECT_FALSE(std::getline(text, line));
+  EXPECT_THAT(Text(WriteCsv, HandMadeReport()), HasSubstr("\nexposed_total_s,0.096,s\n"));
+}
+
+TEST(Markdown, TablesForATicket) {
+  const std::string text = Text(WriteMarkdown, HandMadeReport());
+  EXPECT_THAT(text, HasSubstr("## llama-3.2-3b with DDP on 16 x A100-80GB\n\n"
+                              "| step | 800 ms | 100.0% |\n"
+                              "| --- | ---: | ---: |\n"
+                              "| compute | 680 ms | 85.0% |\n"));
+  EXPECT_THAT(text, HasSubstr("| exposed | 96.0 ms | 12.0% |\n"
+                              "| - gradient_reduce | 92.0 ms | 11.5% |\n"
+                              "| - optimizer | 4.00 ms | 0.5% |\n"
+                              "| peer wait | 4.00 ms | 0.5% |\n"));
+  EXPECT_THAT(text, HasSubstr("| MFU (palm, peak 312 TFLOP/s dense bf16) | 40.0% |\n"));
+  EXPECT_THAT(text, HasSubstr("| tokens/s per GPU | 10,240 |\n"));
+  EXPECT_THAT(text, HasSubstr("| capacity | 85.9 GB |\n"));
+  EXPECT_THAT(text,
+              HasSubstr("| all_reduce bucket 5 | 88.0 ms | -11.0% | 5.00 ms | 1.58 GB | ring "
+                        "| 16 | gradient_reduce | ready last, nothing left to hide behind |\n"));
+  EXPECT_THAT(text, Not(HasSubstr("bucket 4")));  // never exposed
+  EXPECT_THAT(text, HasSubstr("| plan.ddp.bucket_cap_mb | 25 MiB | default |\n"));
+  EXPECT_THAT(text, HasSubstr("Confidence: links from preset (not calibrated): +-25%\n"));
+  EXPECT_THAT(text, Not(HasSubstr("### Warnings")));
+}
+
+TEST(Markdown, NamesCannotBreakATable) {
+  StepReport report = HandMadeReport();
+  report.collectives[0].name = "a | b\nc <script>";
+  report.context.warnings = {"two\nlines"};
+  const std::string text = Text(WriteMarkdown, report);
+  EXPECT_THAT(text, HasSubstr("| a \\| b c &lt;script> | 3.00 ms |"));
+  EXPECT_THAT(text, HasSubstr("### Warnings\n\n- two lines\n"));
+}
+
+TEST(Markdown, SaysWhenTheJobDoesNotFit) {
+  StepReport report = HandMadeReport();
+  report.memory.total = {97'000'000'000};
+  EXPECT_THAT(Text(WriteMarkdown, report), HasSubstr("| **total: does not fit** | 97.0 GB |"));
+}
+
+TEST(Markdown, MicrostepsOfAnAccumulatedStep) {
+  StepReport report = HandMadeReport();
+  report.microsteps.push_back({1, true, testing::HandMadeAccount()});
+  report.microsteps[0].is_reducing = false;
+  EXPECT_THAT(Text(WriteMarkdown, report), HasSubstr("| 1 | no | 800 ms | 680 ms | 96.0 ms |\n"
+                                                     "| 2 | yes | 800 ms | 680 ms | 96.0 ms |\n"));
+}
+
+}  // namespace
+}  // namespace stepsim

@@ -1,0 +1,173 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "sim/report/writer.h"
+#include "tests/support/report_fixture.h"
+
+namespace stepsim {
+namespace {
+
+using testing::HandMadeCollective;
+using testing::HandMadeReport;
+using ::testing::HasSubstr;
+using testing::Milliseconds;
+using ::testing::Not;
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+void ExpectFits(const std::string& summary) {
+  EXPECT_LE(Lines(summary).size(), 20u) << summary;
+  for (const std::string& line : Lines(summary)) {
+    EXPECT_LE(line.size(), 110u) << line;
+    EXPECT_TRUE(line.empty() || line.back() != ' ') << line;
+  }
+}
+
+// The numbers follow from the fixture by hand: 680 / 800 = 85%, 131072 tokens / 0.8 s / 16 GPUs =
+// 10,240, 1.59744e15 FLOP / 0.8 s / 16 = 125e12, 80 GiB = 85.9 GB, 1 - 100 / 240 = 58.3% hidden,
+// and without bucket 5 the step would lose 88 / 800 = 11%.
+TEST(TerminalSummary, ShowsTheWholeStepInOneGlance) {
+  EXPECT_EQ(TerminalSummary(HandMadeReport(), /*use_colour=*/false),
+            R"(llama-3.2-3b with DDP on 16 x A100-80GB  (rank 0 stands for 16 identical ranks)
+step 800 ms   MFU 40.0% (palm, peak 312 TFLOP/s dense bf16)   10,240 tokens/s/GPU   125 TFLOP/s/GPU
+  compute     680 ms  85.0%  contention 12.0 ms   1.5%  exposed    96.0 ms  12.0%  peer wait  4.00 ms   0.5%
+  bubble         0 s         host       8.00 ms   1.0%  idle           0 s
+exposed      gradient_reduce 92.0 ms (11.5%), optimizer 4.00 ms (0.5%)
+hidden       58.3% of 240 ms communication
+memory       58.7 GB of 85.9 GB; optimizer states 25.7 GB, activations 20.1 GB
+collective              exposed      size  if removed  cause
+ 1 all_reduce bucket 5  88.0 ms   1.58 GB      -11.0%  ready last, nothing left to hide behind
+ 2 all_reduce norm      4.00 ms       8 B       -0.5%  latency
+ 3 all_reduce bucket 3  3.00 ms    100 MB       -0.4%  queued
+confidence   links from preset (not calibrated): +-25%
+)");
+  ExpectFits(TerminalSummary(HandMadeReport(), false));
+}
+
+TEST(TerminalSummary, ColourOnlyWhenAskedFor) {
+  EXPECT_THAT(TerminalSummary(HandMadeReport(), false), Not(HasSubstr("\033")));
+  std::string coloured = TerminalSummary(HandMadeReport(), true);
+  EXPECT_THAT(coloured, HasSubstr("\033[1mstep 800 ms\033[0m"));
+  for (const std::string code : {"\033[1;33m", "\033[1m", "\033[0m"}) {
+    for (std::size_t at; (at = coloured.find(code)) != std::string::npos;) {
+      coloured.erase(at, code.size());
+    }
+  }
+  EXPECT_EQ(coloured, TerminalSummary(HandMadeReport(), false));
+}
+
+TEST(TerminalSummary, WithoutCommunication) {
+  StepReport report = HandMadeReport();
+  RankAccount account;
+  account.step = account.compute = Milliseconds(800);
+  report.ranks = {account};
+  report.collectives.clear();
+  const std::string summary = TerminalSummary(report, false);
+  EXPECT_THAT(summary, HasSubstr("exposed      nothing: this step has no communication\n"));
+  EXPECT_THAT(summary, HasSubstr("compute     800 ms 100.0%"));
+  EXPECT_THAT(summary, Not(HasSubstr("collective ")));
+  EXPECT_THAT(summary, Not(HasSubstr("hidden")));
+  ExpectFits(summary);
+}
+
+TEST(TerminalSummary, FullyHiddenCommunication) {
+  StepReport report = HandMadeReport();
+  RankAccount account;
+  account.step = account.compute = Milliseconds(800);
+  account.communication = Milliseconds(240);
+  report.ranks = {account};
+  for (CollectiveReport& collective : report.collectives) collective.exposed = Duration::zero();
+  const std::string summary = TerminalSummary(report, false);
+  EXPECT_THAT(summary, HasSubstr("exposed      nothing\n"
+                                 "hidden       100.0% of 240 ms communication\n"));
+  EXPECT_THAT(summary, Not(HasSubstr("if removed")));
+}
+
+TEST(TerminalSummary, SaysLoudlyWhenTheJobDoesNotFit) {
+  StepReport report = HandMadeReport();
+  report.memory.total = {97'000'000'000};  // 97.0 - 85.9 = 11.1 GB above the 80 GiB
+  EXPECT_THAT(TerminalSummary(report, false),
+              HasSubstr("memory       97.0 GB of 85.9 GB: DOES NOT FIT, 11.1 GB too much; "));
+  report.memory.total = report.context.gpu_memory;
+  EXPECT_THAT(TerminalSummary(report, false), Not(HasSubstr("DOES NOT FIT")));
+}
+
+TEST(TerminalSummary, TheReducingMicrostepOfSeveral) {
+  StepReport report = HandMadeReport();
+  EXPECT_THAT(TerminalSummary(report, false), Not(HasSubstr("micro-step")));
+  RankAccount reducing;
+  reducing.step = Milliseconds(300);
+  reducing.compute = Milliseconds(204);
+  reducing.exposed[0] = Milliseconds(96);
+  report.microsteps = {{0, false, {}}, {1, true, reducing}};
+  EXPECT_THAT(TerminalSummary(report, false),
+              HasSubstr("micro-step   2 of 2 reduces: 300 ms, compute 204 ms, exposed 96.0 ms "
+                        "(32.0% of it)\n"));
+}
+
+TEST(TerminalSummary, ImagesPerSecondWhereThereAreNoTokens) {
+  StepReport report = HandMadeReport();
+  report.context.tokens_per_step = 0;
+  EXPECT_THAT(TerminalSummary(report, false), HasSubstr("   40 samples/s   "));  // 32 / 0.8 s
+}
+
+TEST(TerminalSummary, LeavesOutWhatIsUnknown) {
+  StepReport report;
+  report.ranks = {RankAccount{}};
+  report.context.job = "a step of zero length";
+  const std::string summary = TerminalSummary(report, false);
+  EXPECT_EQ(summary,
+            "a step of zero length\n"
+            "step 0 s\n"
+            "  compute        0 s         contention     0 s         exposed        0 s         "
+            "peer wait      0 s\n"
+            "  bubble         0 s         host           0 s         idle           0 s\n"
+            "exposed      nothing: this step has no communication\n");
+}
+
+TEST(TerminalSummary, SeveralRanks) {
+  StepReport report = HandMadeReport();
+  report.ranks = {testing::HandMadeAccount(), testing::HandMadeAccount()};
+  report.rank_infos = {{.global_rank = 0, .stands_for = 8}, {.global_rank = 8, .stands_for = 8}};
+  report.reported_rank = 1;
+  EXPECT_THAT(TerminalSummary(report, false),
+              HasSubstr("(rank 8, the slowest of 2 simulated, stands for 8 identical ranks)\n"));
+}
+
+// Everything that can be long is long, and the names hold what a terminal must not be sent.
+TEST(TerminalSummary, FitsWhateverItIsGiven) {
+  StepReport report = HandMadeReport();
+  const std::string sentence =
+      "the micro-batch of this job is so small that kernels are shorter than their launches and "
+      "the prediction leaves the range in which it was compared with measurements";
+  report.context.job = std::string(300, 'j') + "\033[31m";
+  report.context.mfu_convention = "torchtitan";
+  report.context.model_flops = {{"torchtitan", {3.9e15}}};
+  report.context.tokens_per_step = 1e9;
+  report.context.warnings.assign(7, sentence + ", " + sentence);
+  report.context.warnings[0] = std::string(500, 'w');
+  report.context.confidence = sentence;
+  for (Duration& exposed : report.ranks[0].exposed) exposed = Milliseconds(99);
+  report.microsteps = {{0, false, {}}, {1, true, testing::HandMadeAccount()}};
+  for (CollectiveReport& collective : report.collectives) {
+    collective = HandMadeCollective(std::string(60, 'n') + "\n\xc3\xbc", {999'000'000'000},
+                                    Milliseconds(100), sentence);
+  }
+  const std::string summary = TerminalSummary(report, false);
+  ExpectFits(summary);
+  EXPECT_THAT(summary, HasSubstr("\nwarning 2/7  the micro-batch of this job"));
+  EXPECT_THAT(summary, Not(HasSubstr("\033")));
+}
+
+}  // namespace
+}  // namespace stepsim
