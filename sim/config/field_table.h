@@ -139,7 +139,11 @@ struct FieldCodec<Flops> : QuantityCodec<Flops, Unit::kFlops, 9 * kExa> {};
 template <>
 struct FieldCodec<Duration> {
   static FieldType Type() { return {FieldKind::kNumber, Unit::kTime, 0, 86'400}; }  // one day
-  static FieldValue Get(const Duration& member) { return ToSeconds(member); }
+  // Divided, not multiplied by 1e-12: that would be off by one bit and read "4.9999999999999996
+  // us".
+  static FieldValue Get(const Duration& member) {
+    return static_cast<double>(member.count()) / 1e12;
+  }
   static bool Set(Duration& member, const FieldValue& value) {
     member = Duration(std::llround(std::get<double>(value) * 1e12));
     return true;
