@@ -1,7 +1,7 @@
 // stepsim run: one job in, a summary and files out.
 #include <fmt/format.h>
 
-#include <iterator>
+#include <istream>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -9,6 +9,7 @@
 #include "models/run_step.h"
 #include "models/spec/load_job.h"
 #include "sim/base/diagnostics.h"
+#include "sim/config/read_config.h"
 #include "sim/report/writer.h"
 #include "tools/stepsim/command.h"
 
@@ -53,6 +54,14 @@ std::vector<Export> ParseExports(const std::vector<std::string>& paths) {
   }
   diagnostics.ThrowIfAny();
   return exports;
+}
+
+// At most one byte more than a configuration may have: the reader then says that it is too large.
+std::string ReadLimited(std::istream& in) {
+  std::string text(ConfigLimits{}.max_bytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
 }
 
 ResolvedJob Load(const RunOptions& options, const Session& session) {
