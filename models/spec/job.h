@@ -11,6 +11,7 @@
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
 #include "sim/base/time.h"
+#include "sim/config/value_origin.h"
 
 namespace stepsim {
 
@@ -76,13 +77,6 @@ struct JobSpec {
   std::string mfu_convention = "palm";
 
   std::int64_t gpus() const { return nodes * gpus_per_node; }
-};
-
-// A default or preset that shaped the job, for the report.
-struct ValueOrigin {
-  std::string field;   // "plan.ddp.gradient_as_bucket_view"
-  std::string value;   // "false"
-  std::string origin;  // "default", "job.yaml:12", "a100-80g-dgx.yaml:8", "--set"
 };
 
 struct ResolvedJob {

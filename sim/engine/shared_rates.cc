@@ -5,105 +5,129 @@
 
 #include "sim/base/check.h"
 #include "sim/base/diagnostics.h"
+#include "sim/engine/wait_cycle.h"
 
 namespace stepsim {
 
-SharedRates::SharedRates(const TaskGraph& graph, const TaskCosts& costs,
+void ThrowTooLong() {
+  throw SimulationError("the step would take longer than 100 days: check sizes and rates");
+}
+
+SharedRates::SharedRates(const TaskGraph& graph, const IdVector<WorkId, Duration>& durations,
                          Interference& interference)
     : graph_(graph),
-      costs_(costs),
+      durations_(durations),
       interference_(interference),
       running_(graph.rank_count()),
-      progress_(graph.task_count()),
-      member_rate_(graph.task_count(), 1.0f) {
-  // A rank cannot run more tasks at a time than it has streams: no allocation in the loop.
-  std::vector<std::size_t> streams(graph.rank_count(), 0);
-  for (const StreamId s : AllIds<StreamId>(graph.stream_count())) {
-    ++streams[Index(graph.stream(s).rank)];
-  }
-  for (std::size_t r = 0; r < running_.size(); ++r) running_[r].reserve(streams[r]);
-  if (!streams.empty()) rates_.resize(*std::max_element(streams.begin(), streams.end()));
-}
+      progress_(graph.stream_count()),
+      is_changed_(graph.rank_count(), 0) {}
 
-std::size_t SharedRates::Representative(TaskId task) const {
+TaskId SharedRates::Representative(TaskId task) const {
   const RendezvousId r = graph_.rendezvous(task);
-  return Index(r == kNoId<RendezvousId> ? task : graph_.members(r).front());
+  return r == kNoId<RendezvousId> ? task : graph_.members(r).front();
 }
 
-std::span<const SharedRates::Moved> SharedRates::Arrive(TaskId member, SimTime now) {
-  moved_.clear();
-  running_[Index(graph_.rank(member))].push_back({member, /*is_transferring=*/false});
-  Rerate(graph_.rank(member), now);
-  return moved_;
+std::span<const TaskId> SharedRates::MembersOf(const TaskId& task) const {
+  const RendezvousId r = graph_.rendezvous(task);
+  return r == kNoId<RendezvousId> ? std::span<const TaskId>(&task, 1) : graph_.members(r);
 }
 
-std::span<const SharedRates::Moved> SharedRates::StartTransfer(std::span<const TaskId> members,
-                                                               SimTime now) {
-  moved_.clear();
-  const TaskId representative = members.front();
-  const Duration work = costs_[graph_.work_id(representative)].isolated;
-  progress_[representative] = {static_cast<double>(work.count()), 1.0, now};
+void SharedRates::Arrive(TaskId member) { Add(member, /*is_transferring=*/false); }
+
+void SharedRates::Start(std::span<const TaskId> members) {
   for (const TaskId member : members) {
-    auto& running = running_[Index(graph_.rank(member))];
-    const auto waiting = std::find_if(running.begin(), running.end(),
-                                      [&](const RunningTask& r) { return r.task == member; });
-    if (waiting == running.end()) {
-      running.push_back({member, /*is_transferring=*/true});
-    } else {
-      waiting->is_transferring = true;
+    if (ProgressOf(member).task != member) {  // it did not have to wait
+      Add(member, /*is_transferring=*/true);
+    } else if (graph_.kind(member) != TaskKind::kHost) {
+      auto& running = running_[graph_.rank(member)];
+      std::find_if(running.begin(), running.end(), [&](const RunningTask& r) {
+        return r.task == member;
+      })->is_transferring = true;
+      MarkChanged(graph_.rank(member));
     }
-    Rerate(graph_.rank(member), now);
   }
-  Settle(representative, now);
-  return moved_;
+  started_.push_back(members.front());
 }
 
-std::span<const SharedRates::Moved> SharedRates::Finish(std::span<const TaskId> members,
-                                                        SimTime now) {
-  moved_.clear();
+void SharedRates::Finish(std::span<const TaskId> members) {
   for (const TaskId member : members) {
-    auto& running = running_[Index(graph_.rank(member))];
+    ProgressOf(member).task = kNoId<TaskId>;
+    if (graph_.kind(member) == TaskKind::kHost) continue;
+    auto& running = running_[graph_.rank(member)];
     running.erase(std::find_if(running.begin(), running.end(),
                                [&](const RunningTask& r) { return r.task == member; }));
-    Rerate(graph_.rank(member), now);
+    MarkChanged(graph_.rank(member));
   }
-  return moved_;
 }
 
-// Asks for the rates of one rank and reschedules whatever changed.
-void SharedRates::Rerate(RankId rank, SimTime now) {
-  const auto& running = running_[Index(rank)];
-  const std::span<double> rates(rates_.data(), running.size());
-  std::fill(rates.begin(), rates.end(), 1.0);
-  if (running.size() > 1) interference_.Rates(rank, running, rates);
+void SharedRates::Add(TaskId task, bool is_transferring) {
+  ProgressOf(task) = Progress{.task = task};
+  // The launching thread does not run on the device.
+  if (graph_.kind(task) == TaskKind::kHost) return;
+  running_[graph_.rank(task)].push_back({task, is_transferring});
+  MarkChanged(graph_.rank(task));
+}
+
+void SharedRates::MarkChanged(RankId rank) {
+  if (is_changed_[rank] != 0) return;
+  is_changed_[rank] = 1;
+  changed_ranks_.push_back(rank);
+}
+
+std::span<const SharedRates::Completion> SharedRates::Update(SimTime now) {
+  completions_.clear();
+  for (const RankId rank : changed_ranks_) {
+    is_changed_[rank] = 0;
+    AskForRates(rank);
+  }
+  changed_ranks_.clear();
+  for (const TaskId task : started_) {
+    Progress& progress = ProgressOf(task);
+    progress.remaining_ps = static_cast<double>(durations_[graph_.work_id(task)].count());
+    progress.since = now;
+  }
+  for (const TaskId task : repaced_) Settle(task, now);
+  for (const TaskId task : started_) Settle(task, now);
+  repaced_.clear();
+  started_.clear();
+  return completions_;
+}
+
+void SharedRates::AskForRates(RankId rank) {
+  const std::vector<RunningTask>& running = running_[rank];
+  rates_.assign(running.size(), 1.0);
+  if (running.size() > 1) interference_.Rates(rank, running, rates_);
   for (std::size_t i = 0; i < running.size(); ++i) {
-    SIM_CHECK(rates[i] > 0 && rates[i] <= 1, "interference must give rates in (0, 1]");
-    const auto rate = static_cast<float>(rates[i]);
-    const bool is_unchanged = member_rate_[running[i].task] == rate;
-    member_rate_[running[i].task] = rate;
-    if (running[i].is_transferring && !is_unchanged) {
-      Settle(TaskId{static_cast<std::uint32_t>(Representative(running[i].task))}, now);
-    }
+    SIM_CHECK(rates_[i] > 0 && rates_[i] <= 1, "interference must give rates in (0, 1]");
+    Progress& progress = ProgressOf(running[i].task);
+    if (progress.own_rate == rates_[i]) continue;
+    progress.own_rate = rates_[i];
+    if (running[i].is_transferring) repaced_.push_back(Representative(running[i].task));
   }
 }
 
 // Carries the work done so far over to `now` and predicts the completion at the new rate.
-void SharedRates::Settle(TaskId task, SimTime now) {
-  Progress& progress = progress_[task];
+void SharedRates::Settle(TaskId representative, SimTime now) {
+  Progress& progress = ProgressOf(representative);
+  double rate = 1;
+  for (const TaskId member : MembersOf(representative)) {
+    rate = std::min(rate, ProgressOf(member).own_rate);
+  }
+  if (rate == progress.rate) return;
+  const bool is_new = progress.rate == 0;
   const double elapsed = static_cast<double>((now - progress.since).count());
   progress.remaining_ps = std::max(0.0, progress.remaining_ps - elapsed * progress.rate);
   progress.since = now;
-  progress.rate = member_rate_[task];
-  if (const RendezvousId r = graph_.rendezvous(task); r != kNoId<RendezvousId>) {
-    for (const TaskId member : graph_.members(r)) {
-      progress.rate = std::min(progress.rate, static_cast<double>(member_rate_[member]));
-    }
-  }
-  const double left = std::ceil(progress.remaining_ps / progress.rate);
-  if (left > 9e18 - static_cast<double>(now.time_since_epoch().count())) {
-    throw SimulationError("the step would take longer than 100 days: check sizes and rates");
-  }
-  moved_.push_back({task, now + Duration(static_cast<std::int64_t>(left))});
+  progress.rate = rate;
+  const double left = std::ceil(progress.remaining_ps / rate);
+  const Duration range = kNever - now;
+  if (left >= static_cast<double>(range.count())) ThrowTooLong();
+  // At full speed from the start the isolated duration holds exactly, whatever its size.
+  const Duration rest = is_new && rate == 1 ? durations_[graph_.work_id(representative)]
+                                            : Duration(static_cast<Duration::rep>(left));
+  if (rest >= range) ThrowTooLong();
+  progress.completes = now + rest;
+  completions_.push_back({representative, progress.completes});
 }
 
 }  // namespace stepsim

@@ -1,8 +1,8 @@
 // How fast does each task run while others run beside it? Keeps the running set of every rank, asks
-// the interference for rates at every start and end, and carries each task's remaining work forward.
+// the interference for rates after every moment at which a set changed, and carries each task's
+// remaining work forward.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -13,41 +13,64 @@
 
 namespace stepsim {
 
+// The step would not fit into SimTime: a SimulationError.
+[[noreturn]] void ThrowTooLong();
+
 class SharedRates {
  public:
-  // A task (or the first member of a rendezvous) whose completion has moved.
-  struct Moved {
+  // When a task (or the first member of a rendezvous) completes at the rates of now.
+  struct Completion {
     TaskId task{};
-    SimTime completes{};
+    SimTime time{};
   };
 
-  SharedRates(const TaskGraph& graph, const TaskCosts& costs, Interference& interference);
+  SharedRates(const TaskGraph& graph, const IdVector<WorkId, Duration>& durations,
+              Interference& interference);
 
-  // A collective member occupies its rank and waits for its peers.
-  // Each call returns the completions that moved; the span is valid until the next call.
-  std::span<const Moved> Arrive(TaskId member, SimTime now);
-  // A task on its own starts, or the members of a rendezvous, all arrived, begin to transfer.
-  std::span<const Moved> StartTransfer(std::span<const TaskId> members, SimTime now);
-  std::span<const Moved> Finish(std::span<const TaskId> members, SimTime now);
+  void Arrive(TaskId member);                   // a member of a rendezvous waits for its peers
+  void Start(std::span<const TaskId> members);  // a task alone, or a rendezvous, makes progress
+  void Finish(std::span<const TaskId> members);
+
+  // The completions that are new or have moved since the last call, by the changes made at `now`.
+  // The span is valid until the next call.
+  std::span<const Completion> Update(SimTime now);
+
+  // False when the completion has moved away since it was announced.
+  bool IsCurrent(TaskId task, SimTime time) const {
+    const Progress& progress = ProgressOf(task);
+    return progress.task == task && progress.completes == time;
+  }
 
  private:
   struct Progress {
-    double remaining_ps = 0;  // of the isolated work
-    double rate = 1;          // speed since `since`
+    TaskId task = kNoId<TaskId>;
+    double own_rate = 1;      // what its own rank gives it
+    double rate = 0;          // the smallest of all members; 0 before the first Update
+    double remaining_ps = 0;  // of the isolated work, at `since`
     SimTime since{};
+    SimTime completes{};
   };
-  std::size_t Representative(TaskId task) const;
-  void Rerate(RankId rank, SimTime now);
-  void Settle(TaskId task, SimTime now);
+  // A stream holds one task at a time: it is the slot of the task's progress.
+  Progress& ProgressOf(TaskId task) { return progress_[graph_.streams(task).front()]; }
+  const Progress& ProgressOf(TaskId task) const { return progress_[graph_.streams(task).front()]; }
+  TaskId Representative(TaskId task) const;
+  std::span<const TaskId> MembersOf(const TaskId& task) const;
+
+  void Add(TaskId task, bool is_transferring);
+  void MarkChanged(RankId rank);
+  void AskForRates(RankId rank);
+  void Settle(TaskId representative, SimTime now);
 
   const TaskGraph& graph_;
-  const TaskCosts& costs_;
+  const IdVector<WorkId, Duration>& durations_;
   Interference& interference_;
-  std::vector<std::vector<RunningTask>> running_;  // per rank, by arrival
-  std::vector<double> rates_;                      // scratch
-  IdVector<TaskId, Progress> progress_;            // of representatives
-  IdVector<TaskId, float> member_rate_;            // what its own rank gives each member
-  std::vector<Moved> moved_;
+  IdVector<RankId, std::vector<RunningTask>> running_;  // by arrival
+  IdVector<StreamId, Progress> progress_;
+  std::vector<RankId> changed_ranks_;  // since the last Update
+  IdVector<RankId, char> is_changed_;
+  std::vector<TaskId> started_, repaced_;  // representatives, since the last Update
+  std::vector<double> rates_;              // scratch
+  std::vector<Completion> completions_;
 };
 
 }  // namespace stepsim

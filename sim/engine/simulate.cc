@@ -1,10 +1,8 @@
 #include "sim/engine/simulate.h"
 
-#include <fmt/format.h>
-
 #include <cstdint>
-#include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sim/base/check.h"
@@ -16,13 +14,25 @@
 namespace stepsim {
 namespace {
 
+// The costs alone, close together: the loop looks up one per task.
+IdVector<WorkId, Duration> IsolatedDurations(const TaskCosts& costs) {
+  IdVector<WorkId, Duration> durations;
+  durations.reserve(costs.size());
+  for (const TaskCost& cost : costs) {
+    SIM_CHECK(cost.isolated >= Duration::zero(), "a cost must not be negative");
+    durations.push_back(cost.isolated);
+  }
+  return durations;
+}
+
 class EventLoop {
  public:
   EventLoop(const TaskGraph& graph, const TaskCosts& costs, Interference* interference)
-      : graph_(graph), costs_(costs), waiting_for_(graph.task_count(), 0) {
+      : graph_(graph), durations_(IsolatedDurations(costs)), waiting_for_(graph.task_count(), 0) {
     for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
       for (const Edge edge : graph.successors(t)) ++waiting_for_[edge.to()];
     }
+    absent_.reserve(graph.rendezvous_count());
     for (const RendezvousId r : AllIds<RendezvousId>(graph.rendezvous_count())) {
       absent_.push_back(static_cast<std::uint32_t>(graph.members(r).size()));
     }
@@ -30,11 +40,7 @@ class EventLoop {
     timeline_.end = IdVector<TaskId, SimTime>(graph.task_count(), kNever);
     timeline_.bound_by = IdVector<TaskId, BoundBy>(graph.task_count());
     timeline_.meetings = IdVector<RendezvousId, Meeting>(graph.rendezvous_count());
-    queue_.Reserve(graph.stream_count() + 1);
-    if (interference != nullptr) {
-      shared_.emplace(graph, costs, *interference);
-      sequence_of_ = IdVector<TaskId, std::uint32_t>(graph.task_count(), 0);
-    }
+    if (interference != nullptr) shared_.emplace(graph, durations_, *interference);
   }
 
   // The main loop: whatever waits for nothing starts at time zero; each completion lets its
@@ -43,9 +49,9 @@ class EventLoop {
     for (const TaskId t : AllIds<TaskId>(graph_.task_count())) {
       if (waiting_for_[t] == 0) BecomeResident(t, BoundBy());
     }
-    while (!queue_.empty()) {
+    while (HasNext()) {
       const Event event = queue_.Take();
-      if (shared_ && sequence_of_[event.task] != event.sequence) continue;  // has moved since
+      if (shared_ && !shared_->IsCurrent(event.task, event.time)) continue;  // has moved since
       now_ = event.time;
       Complete(event.task);
     }
@@ -58,35 +64,37 @@ class EventLoop {
   }
 
  private:
-  // All predecessors are done: the kernel starts. A member of a rendezvous then waits for its peers.
+  // With interference, completions are known only after all that happens at one moment has: the
+  // rates are asked for once per moment and rank.
+  bool HasNext() {
+    if (shared_ && !queue_.is_due()) {
+      for (const auto& [task, time] : shared_->Update(now_)) queue_.Push({time, task});
+    }
+    return !queue_.empty();
+  }
+
+  // All predecessors are done: the kernel starts. A member of a rendezvous then waits for its
+  // peers.
   void BecomeResident(TaskId task, BoundBy cause) {
     timeline_.start[task] = now_;
     timeline_.bound_by[task] = cause;
     const RendezvousId r = graph_.rendezvous(task);
-    if (r == kNoId<RendezvousId>) {
-      StartTransfer({&task, 1});
-      return;
-    }
-    if (shared_) Reschedule(shared_->Arrive(task, now_));
+    if (r == kNoId<RendezvousId>) return StartTransfer({&task, 1});
+    if (shared_) shared_->Arrive(task);
     if (--absent_[Index(r)] > 0) return;
     timeline_.meetings[r] = {now_, task};
     StartTransfer(graph_.members(r));
   }
 
   void StartTransfer(std::span<const TaskId> members) {
-    if (shared_) {
-      Reschedule(shared_->StartTransfer(members, now_));
-    } else {
-      const TaskId first = members.front();
-      queue_.Push({now_ + costs_[graph_.work_id(first)].isolated, NextSequence(), first});
-    }
-  }
-
-  void Reschedule(std::span<const SharedRates::Moved> moved) {
-    for (const auto& [task, completes] : moved) {
-      sequence_of_[task] = NextSequence();
-      queue_.Push({completes, sequence_of_[task], task});
-    }
+    if (shared_) return shared_->Start(members);
+    const TaskId first = members.front();
+    const Duration duration = durations_[graph_.work_id(first)];
+    if (duration >= kNever - now_) ThrowTooLong();
+    queue_.Push({now_ + duration, first});
+    // Its completion will touch these; by then they are near.
+    __builtin_prefetch(graph_.successors(first).data());
+    __builtin_prefetch(&timeline_.end[first]);
   }
 
   void Complete(TaskId task) {
@@ -94,7 +102,7 @@ class EventLoop {
     const std::span<const TaskId> members =
         r == kNoId<RendezvousId> ? std::span<const TaskId>(&task, 1) : graph_.members(r);
     for (const TaskId member : members) timeline_.end[member] = now_;
-    if (shared_) Reschedule(shared_->Finish(members, now_));
+    if (shared_) shared_->Finish(members);
     for (const TaskId member : members) Release(member);
   }
 
@@ -108,43 +116,21 @@ class EventLoop {
     }
   }
 
-  std::uint32_t NextSequence() {
-    SIM_CHECK(sequence_ < std::numeric_limits<std::uint32_t>::max(), "too many events");
-    return ++sequence_;
-  }
-
   const TaskGraph& graph_;
-  const TaskCosts& costs_;
-  std::optional<SharedRates> shared_;           // only with interference
+  const IdVector<WorkId, Duration> durations_;
+  std::optional<SharedRates> shared_;            // only with interference
   IdVector<TaskId, std::uint32_t> waiting_for_;  // predecessors not done yet
   std::vector<std::uint32_t> absent_;            // members of each rendezvous not resident yet
-  IdVector<TaskId, std::uint32_t> sequence_of_;  // of the event that counts, with interference
   EventQueue queue_;
   Timeline timeline_;
   SimTime now_ = kStepBegin;
-  std::uint32_t sequence_ = 0;
   std::size_t completed_ = 0;
 };
-
-// No simulated time can exceed the sum of all costs: checked once, so that the loop need not.
-void CheckRange(const TaskGraph& graph, const TaskCosts& costs) {
-  double total = 0;
-  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
-    const Duration cost = costs[graph.work_id(t)].isolated;
-    SIM_CHECK(cost >= Duration::zero(), "a cost must not be negative");
-    total += static_cast<double>(cost.count());
-  }
-  if (total > 9e18) {
-    throw SimulationError(
-        "the costs add up to more than 100 days: check sizes, rates and the number of tasks");
-  }
-}
 
 }  // namespace
 
 Timeline Simulate(const TaskGraph& graph, const TaskCosts& costs, Interference* interference) {
   SIM_CHECK(costs.size() == graph.work_count(), "one cost per work");
-  CheckRange(graph, costs);
   return EventLoop(graph, costs, interference).Run();
 }
 

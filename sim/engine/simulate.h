@@ -22,8 +22,9 @@ struct RunningTask {
   bool is_transferring = true;  // false: a collective member that waits for its peers
 };
 
-// What running together costs. Asked at every start and end on a rank where two or more tasks are
-// resident, never in between; a task that is alone has rate 1.
+// What running together costs. Asked once for every moment at which kernels start or end on a rank
+// and leave two or more resident there, never in between; a kernel that is alone has rate 1. Host
+// tasks do not run on the device: they neither count nor slow down.
 class Interference {
  public:
   virtual ~Interference() = default;
@@ -34,7 +35,7 @@ class Interference {
 };
 
 // Runs the graph to its end. Throws SimulationError when the tasks wait for each other in a circle
-// (the message names the cycle) or when the sum of costs exceeds the range of SimTime.
+// (the message names the cycle) or when the step would exceed the range of SimTime.
 // REQUIRES: costs.size() == graph.work_count().
 Timeline Simulate(const TaskGraph& graph, const TaskCosts& costs,
                   Interference* interference = nullptr);

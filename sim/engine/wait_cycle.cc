@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <vector>
+#include <string>
 
 #include "sim/base/check.h"
 
@@ -33,23 +33,37 @@ IdVector<TaskId, Wait> FindWaits(const TaskGraph& graph, const Timeline& timelin
     const RendezvousId r = graph.rendezvous(t);
     if (r == kNoId<RendezvousId> || !IsResident(timeline, t)) continue;
     for (const TaskId peer : graph.members(r)) {
-      if (!IsResident(timeline, peer)) waits[t] = {peer, Reason::kPeer};
+      if (IsResident(timeline, peer)) continue;
+      waits[t] = {peer, Reason::kPeer};
+      break;
     }
   }
   return waits;
 }
 
+// The first stream that both occupy.
+const std::string& SharedStream(const TaskGraph& graph, TaskId a, TaskId b) {
+  const auto streams = graph.streams(a), others = graph.streams(b);
+  const auto shared =
+      std::find_first_of(streams.begin(), streams.end(), others.begin(), others.end());
+  SIM_CHECK(shared != streams.end(), "stream order without a common stream");
+  return graph.stream(*shared).name;
+}
+
 std::string Describe(const TaskGraph& graph, TaskId t, Wait wait) {
-  const std::string& stream = graph.stream(graph.streams(t).front()).name;
-  const std::string head = fmt::format("  rank {}: '{}' on {} waits for ",
-                                       graph.rank_info(graph.rank(t)).global_rank,
-                                       graph.label(t).name, stream);
+  const std::string head =
+      fmt::format("  rank {}: '{}' on {} waits for ", graph.rank_info(graph.rank(t)).global_rank,
+                  graph.label(t).name, graph.stream(graph.streams(t).front()).name);
   const std::string& other = graph.label(wait.for_task).name;
   const int other_rank = graph.rank_info(graph.rank(wait.for_task)).global_rank;
   switch (wait.reason) {
-    case Reason::kPeer: return head + fmt::format("its peer on rank {}", other_rank);
-    case Reason::kStreamOrder: return head + fmt::format("'{}', issued before it", other);
-    case Reason::kDependency: break;
+    case Reason::kPeer:
+      return head + fmt::format("its peer on rank {}", other_rank);
+    case Reason::kStreamOrder:
+      return head + fmt::format("'{}', issued before it on {}", other,
+                                SharedStream(graph, t, wait.for_task));
+    case Reason::kDependency:
+      break;
   }
   return head + fmt::format("'{}' on rank {}", other, other_rank);
 }

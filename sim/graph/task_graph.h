@@ -6,7 +6,8 @@
 // * A task occupies one or more streams of one rank. It starts when all its dependencies are done
 //   and it heads every stream it occupies. (NCCL orders the launches of one communicator: give such
 //   a task its CUDA stream and a stream that stands for the communicator.)
-// * A collective across simulated ranks is one task per rank, joined by a rendezvous: each member is
+// * A collective across simulated ranks is one task per rank, joined by a rendezvous: each member
+// is
 //   resident from its own start; all of them transfer from the moment the last one is resident and
 //   end together. Members of one rendezvous share one Work.
 // * Edges are dependencies (data, events) and stream order; both are "after the end of". Tasks,
@@ -75,8 +76,8 @@ class Edge {
 // When a task frees or takes memory (bytes may be negative) on its rank.
 struct MemoryEvent {
   TaskId task{};
-  bool at_end = false;           // at the task's end, else at its start
-  std::uint8_t category = 0;     // index into TaskGraph::memory_categories()
+  bool at_end = false;        // at the task's end, else at its start
+  std::uint8_t category = 0;  // index into TaskGraph::memory_categories()
   Bytes delta;
 };
 
@@ -104,7 +105,8 @@ class TaskGraph {
   const ProcessGroup& group(GroupId g) const { return groups_[g]; }
   std::size_t group_count() const { return groups_.size(); }
 
-  // Tasks that wait for the end of t, in the order the edges were added.
+  // Tasks that wait for the end of t: those behind it on its streams, then its dependents in the
+  // order in which the dependencies were added.
   std::span<const Edge> successors(TaskId t) const {
     const std::uint32_t begin = successors_begin_[Index(t)];
     return {edges_.data() + begin, successors_begin_[Index(t) + 1] - begin};

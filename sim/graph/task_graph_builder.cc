@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <utility>
 
 #include "sim/base/check.h"
 #include "sim/base/diagnostics.h"
@@ -10,21 +12,36 @@
 namespace stepsim {
 namespace {
 
-// Counting sort of (from, item) pairs into CSR form; keeps the order of items with equal keys.
-template <class Item, class KeyOf, class ValueOf>
-void ToCsr(std::size_t keys, const std::vector<Item>& items, KeyOf key_of, ValueOf value_of,
-           std::vector<std::uint32_t>* begin, auto* values) {
-  begin->assign(keys + 1, 0);
-  for (const Item& item : items) ++(*begin)[key_of(item) + 1];
-  for (std::size_t i = 0; i < keys; ++i) (*begin)[i + 1] += (*begin)[i];
-  values->resize(items.size());
-  // Fill from the back of each bucket, then the offsets are the begins again.
-  for (auto item = items.rbegin(); item != items.rend(); ++item) {
-    (*values)[--(*begin)[key_of(*item) + 1]] = value_of(*item);
+// Sorts (key, value) pairs by key into CSR form; values with equal keys keep their order.
+// `for_each` calls its argument with every pair, the same each time.
+template <class ForEach, class Value>
+void ToCsr(std::size_t keys, ForEach for_each, std::vector<std::uint32_t>* begin,
+           std::vector<Value>* values) {
+  // Counts lie two places on, so that begin[k + 1] is the place to fill next and ends as the begin
+  // of k + 1.
+  begin->assign(keys + 2, 0);
+  std::size_t total = 0;
+  for_each([&](std::size_t key, const Value&) { ++(*begin)[key + 2], ++total; });
+  if (total > std::numeric_limits<std::uint32_t>::max()) {
+    throw SimulationError("more than 4 x 10^9 dependencies in one graph");
   }
-  // Each begin[k + 1] now holds the begin of k: shift down.
-  for (std::size_t i = 0; i < keys; ++i) (*begin)[i] = (*begin)[i + 1];
-  (*begin)[keys] = static_cast<std::uint32_t>(items.size());
+  for (std::size_t i = 2; i < begin->size(); ++i) (*begin)[i] += (*begin)[i - 1];
+  values->resize(total);
+  for_each([&](std::size_t key, const Value& value) { (*values)[(*begin)[key + 1]++] = value; });
+  begin->pop_back();
+}
+
+// Calls visit(task, next task) for the neighbours on every stream, in the order of the later one.
+template <class Visit>
+void ForEachStreamNeighbours(const TaskGraph& graph, Visit visit) {
+  IdVector<StreamId, TaskId> last(graph.stream_count(), kNoId<TaskId>);
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    TaskId seen = kNoId<TaskId>;  // two kernels that share two streams need one edge
+    for (const StreamId s : graph.streams(t)) {
+      if (last[s] != kNoId<TaskId> && last[s] != seen) visit(last[s], t);
+      seen = std::exchange(last[s], t);
+    }
+  }
 }
 
 }  // namespace
@@ -33,7 +50,7 @@ void TaskGraphBuilder::Reserve(std::size_t tasks, std::size_t dependencies) {
   graph_.works_of_.reserve(tasks);
   graph_.labels_of_.reserve(tasks);
   graph_.stream_of_.reserve(tasks);
-  pending_.reserve(tasks + dependencies);
+  dependencies_.reserve(dependencies);
 }
 
 RankId TaskGraphBuilder::AddRank(RankInfo info) { return graph_.ranks_.push_back(info); }
@@ -71,7 +88,7 @@ TaskId TaskGraphBuilder::AddTask(WorkId work, LabelId label, StreamId stream) {
   const TaskId task = graph_.works_of_.push_back(work);
   graph_.labels_of_.push_back(label);
   graph_.stream_of_.push_back(stream);
-  AppendToStream(task, stream);
+  last_on_stream_[stream] = task;
   return task;
 }
 
@@ -88,20 +105,14 @@ TaskId TaskGraphBuilder::AddTask(WorkId work, LabelId label, std::span<const Str
     SIM_CHECK(std::count(streams.begin(), streams.end(), streams[i]) == 1,
               "a task occupies a stream once");
     graph_.multi_streams_.push_back(streams[i]);
-    if (i > 0) AppendToStream(task, streams[i]);
+    last_on_stream_[streams[i]] = task;
   }
   graph_.multi_stream_begin_.push_back(static_cast<std::uint32_t>(graph_.multi_streams_.size()));
   return task;
 }
 
-void TaskGraphBuilder::AppendToStream(TaskId task, StreamId stream) {
-  TaskId& last = last_on_stream_[stream];
-  if (last != kNoId<TaskId>) pending_.push_back({last, Edge(task, /*is_stream_order=*/true)});
-  last = task;
-}
-
 void TaskGraphBuilder::AddDependency(TaskId before, TaskId after) {
-  pending_.push_back({before, Edge(after, /*is_stream_order=*/false)});
+  dependencies_.push_back({before, after});
 }
 
 RendezvousId TaskGraphBuilder::AddRendezvous() { return RendezvousId{rendezvous_count_++}; }
@@ -150,28 +161,48 @@ void TaskGraphBuilder::CheckRendezvous() const {
   }
 }
 
-TaskGraph TaskGraphBuilder::Build() && {
+void TaskGraphBuilder::BuildEdges() {
   const std::size_t tasks = graph_.task_count();
-  for (const PendingEdge& edge : pending_) {
-    SIM_CHECK(Index(edge.from) < tasks && Index(edge.edge.to()) < tasks,
+  for (const Dependency& d : dependencies_) {
+    SIM_CHECK(Index(d.before) < tasks && Index(d.after) < tasks,
               "a dependency names an unknown task");
   }
   ToCsr(
-      tasks, pending_, [](const PendingEdge& e) { return Index(e.from); },
-      [](const PendingEdge& e) { return e.edge; }, &graph_.successors_begin_, &graph_.edges_);
-  pending_ = {};
-  if (rendezvous_count_ > 0) {
-    graph_.rendezvous_of_ = IdVector<TaskId, RendezvousId>(tasks, kNoId<RendezvousId>);
-    for (const auto& [rendezvous, member] : joins_) {
-      SIM_CHECK(graph_.rendezvous_of_[member] == kNoId<RendezvousId>,
-                "a task joins at most one rendezvous");
-      graph_.rendezvous_of_[member] = rendezvous;
-    }
-    ToCsr(
-        rendezvous_count_, joins_, [](const auto& join) { return Index(join.first); },
-        [](const auto& join) { return join.second; }, &graph_.members_begin_, &graph_.members_);
-    CheckRendezvous();
+      tasks,
+      [&](auto visit) {
+        ForEachStreamNeighbours(graph_, [&](TaskId before, TaskId after) {
+          visit(Index(before), Edge(after, /*is_stream_order=*/true));
+        });
+        for (const Dependency& d : dependencies_) {
+          visit(Index(d.before), Edge(d.after, /*is_stream_order=*/false));
+        }
+      },
+      &graph_.successors_begin_, &graph_.edges_);
+  dependencies_ = {};
+}
+
+void TaskGraphBuilder::BuildRendezvous() {
+  if (rendezvous_count_ == 0) return;
+  graph_.rendezvous_of_ = IdVector<TaskId, RendezvousId>(graph_.task_count(), kNoId<RendezvousId>);
+  for (const auto& [rendezvous, member] : joins_) {
+    SIM_CHECK(Index(rendezvous) < rendezvous_count_ && Index(member) < graph_.task_count(),
+              "an unknown task or rendezvous joins");
+    SIM_CHECK(graph_.rendezvous_of_[member] == kNoId<RendezvousId>,
+              "a task joins at most one rendezvous");
+    graph_.rendezvous_of_[member] = rendezvous;
   }
+  ToCsr(
+      rendezvous_count_,
+      [&](auto visit) {
+        for (const auto& [rendezvous, member] : joins_) visit(Index(rendezvous), member);
+      },
+      &graph_.members_begin_, &graph_.members_);
+  CheckRendezvous();
+}
+
+TaskGraph TaskGraphBuilder::Build() && {
+  BuildEdges();
+  BuildRendezvous();
   return std::move(graph_);
 }
 

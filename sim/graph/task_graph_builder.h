@@ -27,7 +27,7 @@ class TaskGraphBuilder {
   RankId AddRank(RankInfo info);
   StreamId AddStream(RankId rank, std::string name, bool is_queue = false);
   GroupId AddGroup(ProcessGroup group);
-  WorkId AddWork(const Work& work);    // equal works get equal ids
+  WorkId AddWork(const Work& work);      // equal works get equal ids
   LabelId AddLabel(const Label& label);  // equal labels get equal ids
 
   // Appends to the stream(s). REQUIRES: streams not empty, all of one rank, no stream twice.
@@ -54,16 +54,16 @@ class TaskGraphBuilder {
   TaskGraph Build() &&;
 
  private:
-  struct PendingEdge {
-    TaskId from;
-    Edge edge;
+  struct Dependency {
+    TaskId before, after;
   };
-  void AppendToStream(TaskId task, StreamId stream);
   std::uint8_t CategoryIndex(const std::string& category);
   void CheckRendezvous() const;
+  void BuildEdges();
+  void BuildRendezvous();
 
   TaskGraph graph_;
-  std::vector<PendingEdge> pending_;
+  std::vector<Dependency> dependencies_;
   IdVector<StreamId, TaskId> last_on_stream_;
   std::vector<std::pair<RendezvousId, TaskId>> joins_;
   std::uint32_t rendezvous_count_ = 0;

@@ -5,8 +5,8 @@
     python3 tests/layering/check_includes.py --self-test prove that the check can fail
 
 A folder may include itself, the folders named in LAYERS, and the C++ standard library. Any other
-header must be named in THIRD_PARTY, which says where it may appear. The same table is drawn in
-sim/README.md and models/README.md; CMake enforces it a second time, by what each target links.
+header must be named in THIRD_PARTY, which says where it may appear. What a folder's CMake target links
+must be in the table too: what links but must not be included would come in by the next edit.
 """
 
 import pathlib
@@ -130,14 +130,35 @@ def problems_in(path, text):
             yield f"{path}:{line}: {problem}"
 
 
+MODULE = re.compile(r"stepsim_module\((\w+)\s+DEPENDS\s+([\w\s]*?)\s*(?:LIBRARIES|SOURCES|\))")
+
+
+def module_folder(name):
+    """The folder of a CMake module: cost -> models/cost, run_step (no folder) -> models."""
+    found = [folder for folder in LAYERS if folder.endswith("/" + name)]
+    return found[0] if found else "models"
+
+
+def module_problems(path, text):
+    for name, depends in MODULE.findall(text):
+        folder = module_folder(name)
+        for module in depends.split():
+            target = module_folder(module)
+            if target != folder and not any(fnmatch(target, ok) for ok in LAYERS[folder]):
+                yield f"{path}: {name} may not depend on {module}: {folder} may not use {target}"
+
+
 def check_tree(root):
     files = [p for top in ("sim", "models", "tools", "tests") for p in (root / top).rglob("*")
              if p.suffix in (".cc", ".h", ".cu")]
     if not files:
         return [f"{root}: no source file found"]
-    return [problem for path in sorted(files)
-            for problem in problems_in(path.relative_to(root).as_posix(),
-                                       path.read_text(encoding="utf-8"))]
+    problems = []
+    for path in sorted(files):
+        problems += problems_in(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"))
+    for name in ("sim/CMakeLists.txt", "models/CMakeLists.txt"):
+        problems += module_problems(name, (root / name).read_text(encoding="utf-8"))
+    return problems
 
 
 # (file, its include line, is it allowed?)
@@ -169,10 +190,20 @@ SELF_TEST = (
     ("sim/news/x.cc", '#include "sim/base/units.h"', False),
 )
 
+MODULE_SELF_TEST = (
+    ("stepsim_module(graph DEPENDS base\n  SOURCES a.cc)", True),
+    ("stepsim_module(graph DEPENDS base\n  engine SOURCES a.cc)", False),
+    ("stepsim_module(cost DEPENDS spec graph LIBRARIES x SOURCES a.cc)", True),
+    ("stepsim_module(cost DEPENDS spec engine)", False),
+    ("stepsim_module(run_step DEPENDS spec engine metrics SOURCES run_step.cc)", True),
+)
+
 
 def self_test():
     wrong = [f"{path}: {line}" for path, line, allowed in SELF_TEST
              if (not list(problems_in(path, "// first\n" + line + "\n"))) != allowed]
+    wrong += [text for text, allowed in MODULE_SELF_TEST
+              if (not list(module_problems("CMakeLists.txt", text))) != allowed]
     return [f"self-test: wrong verdict on {case}" for case in wrong]
 
 

@@ -1,0 +1,349 @@
+#include "models/spec/check_job.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "sim/base/units.h"
+
+namespace stepsim {
+namespace {
+
+const TransformerSpec* TransformerOf(const JobSpec& job) {
+  return std::get_if<TransformerSpec>(&job.model.network);
+}
+
+bool UsesDdp(const JobSpec& job) { return job.plan.strategy == "ddp"; }
+
+// ---- Keys without effect ----
+
+// `path` has no effect in a job for which `holds` is true, because of `reason`.
+struct Ineffective {
+  std::string_view path;
+  std::string_view reason;
+  bool (*holds)(const JobSpec&);
+};
+
+bool HasOneBucket(const JobSpec& job) {
+  const DdpPlan& ddp = job.plan.ddp;
+  const bool keeps_first_buckets = ddp.find_unused_parameters && !ddp.static_graph;
+  return UsesDdp(job) && ddp.iteration == DdpIteration::kFirst && !keeps_first_buckets;
+}
+bool HasCapList(const JobSpec& job) { return !job.plan.ddp.bucket_cap_mb_list.empty(); }
+bool HasNoPositionTable(const JobSpec& job) {
+  const TransformerSpec* spec = TransformerOf(job);
+  return spec != nullptr && spec->positions != PositionKind::kLearned;
+}
+
+constexpr std::array kIneffective = {
+    Ineffective{"plan.ddp", "plan.strategy: none", [](const JobSpec& j) { return !UsesDdp(j); }},
+    Ineffective{"plan.data_parallel", "plan.strategy: none",
+                [](const JobSpec& j) { return !UsesDdp(j); }},
+    Ineffective{"collectives", "plan.strategy: none", [](const JobSpec& j) { return !UsesDdp(j); }},
+    Ineffective{"plan.ddp.bucket_cap_mb", "plan.ddp.bucket_cap_mb_list", HasCapList},
+    Ineffective{"plan.ddp.first_bucket_mb", "plan.ddp.bucket_cap_mb_list", HasCapList},
+    Ineffective{"plan.ddp.bucket_cap_mb", "plan.ddp.iteration: first, which has one bucket",
+                HasOneBucket},
+    Ineffective{"plan.ddp.bucket_cap_mb_list", "plan.ddp.iteration: first, which has one bucket",
+                HasOneBucket},
+    Ineffective{"plan.ddp.first_bucket_mb", "plan.ddp.iteration: first, which has one bucket",
+                HasOneBucket},
+    Ineffective{"plan.ddp.no_sync", "batch.gradient_accumulation_steps: 1",
+                [](const JobSpec& j) { return j.batch.gradient_accumulation_steps == 1; }},
+    Ineffective{"batch.sequence_length", "a model that is a list of layers",
+                [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
+    Ineffective{"model.transformer.max_positions", "positions that are not learned",
+                HasNoPositionTable},
+    Ineffective{"network", "nodes: 1", [](const JobSpec& j) { return j.nodes == 1; }},
+};
+
+// A given key at or below `path` is reported once, at the highest one that was given.
+void CheckEffect(const JobSpec& job, FieldReading& reading) {
+  std::vector<std::string> reported;
+  for (const Ineffective& rule : kIneffective) {
+    const auto given = reading.given.find(rule.path);
+    if (given == reading.given.end() || !rule.holds(job)) continue;
+    const bool is_inside_another = std::any_of(
+        reported.begin(), reported.end(),
+        [&](const std::string& path) { return rule.path.substr(0, path.size()) == path; });
+    if (is_inside_another) continue;
+    reported.emplace_back(rule.path);
+    reading.diagnostics.Add(given->second,
+                            fmt::format("{}: has no effect with {}", rule.path, rule.reason));
+  }
+}
+
+// A network of one node can only be set by hand: a profile always has one.
+void CheckNetworkSettings(const JobSpec& job, FieldReading& reading) {
+  constexpr std::string_view kPrefix = "hardware.network";
+  if (job.nodes != 1) return;
+  for (auto it = reading.given.lower_bound(kPrefix);
+       it != reading.given.end() && it->first.rfind(kPrefix, 0) == 0; ++it) {
+    if (OriginText(it->second) != "--set" || reading.IsGiven("network")) continue;
+    reading.diagnostics.Add(it->second, fmt::format("{}: has no effect with nodes: 1", it->first));
+  }
+}
+
+// ---- Contradictions ----
+
+class JobChecker {
+ public:
+  JobChecker(const JobSpec& job, FieldReading& reading) : job_(job), reading_(reading) {}
+
+  void Check() {
+    CheckCluster();
+    CheckPeak();
+    if (const TransformerSpec* spec = TransformerOf(job_)) {
+      CheckHeads(*spec);
+      CheckPositions(*spec);
+      CheckHeadsBehindTheEncoder(*spec);
+      CheckTransformerSize(*spec);
+      CheckTaskCount(spec->layers);
+    } else {
+      const auto& list = std::get<LayerListSpec>(job_.model.network);
+      CheckLayerListSize(list);
+      CheckTaskCount(static_cast<std::int64_t>(list.layers.size()));
+    }
+    CheckDdp();
+  }
+
+ private:
+  // A check is meaningless when one of the values it compares could not be read.
+  bool AnyInvalid(std::initializer_list<std::string_view> paths) const {
+    return std::any_of(paths.begin(), paths.end(),
+                       [&](std::string_view path) { return reading_.IsInvalid(path); });
+  }
+
+  void Report(std::string_view path, std::string_view message) {
+    reading_.diagnostics.Add(reading_.PlaceOf(path), fmt::format("{}: {}", path, message));
+  }
+
+  void CheckCluster() {
+    const std::int64_t available = job_.hardware.gpus_per_node;
+    if (!AnyInvalid({"gpus_per_node", "hardware.gpus_per_node"}) &&
+        job_.gpus_per_node > available) {
+      Report("gpus_per_node", fmt::format("found {}, allowed: at most the {} of hardware {}",
+                                          job_.gpus_per_node, available, job_.hardware.name));
+    }
+    if (AnyInvalid({"gpus_per_node", "hardware.gpus_per_node", "nodes", "plan.data_parallel"})) {
+      return;
+    }
+    if (UsesDdp(job_) && job_.plan.data_parallel != job_.gpus()) {
+      Report("plan.data_parallel",
+             fmt::format("data_parallel ({}) must equal nodes x gpus_per_node ({} x {}); nearest "
+                         "valid: {}, or 0 for all GPUs",
+                         job_.plan.data_parallel, job_.nodes, job_.gpus_per_node, job_.gpus()));
+    }
+    constexpr std::int64_t kMostUnfolded = 8192;
+    if (job_.simulate.all_ranks && job_.gpus() > kMostUnfolded) {
+      Report("simulate.ranks", fmt::format("found 'all' for {} GPUs, allowed: at most {} GPUs, or "
+                                           "'folded'",
+                                           job_.gpus(), kMostUnfolded));
+    }
+  }
+
+  void CheckPeak() {
+    if (AnyInvalid({"precision.compute", "hardware.gpu", "hardware.gpu.peak"})) return;
+    if (PeakOf(job_.hardware.gpu, job_.precision.compute).value > 0) return;
+    std::vector<std::string_view> names;
+    for (const DType dtype :
+         {DType::kFp32, DType::kTf32, DType::kBf16, DType::kFp16, DType::kFp8}) {
+      if (PeakOf(job_.hardware.gpu, dtype).value > 0) names.push_back(ToString(dtype));
+    }
+    Report(
+        "precision.compute",
+        fmt::format("found '{}', for which hardware {} has no peak, allowed: {}",
+                    ToString(job_.precision.compute), job_.hardware.name, fmt::join(names, ", ")));
+  }
+
+  void CheckHeads(const TransformerSpec& spec) {
+    if (AnyInvalid({"model.transformer.heads", "model.transformer.kv_heads"})) return;
+    if (spec.heads % spec.kv_heads == 0) return;
+    Report(
+        "model.transformer.kv_heads",
+        fmt::format("heads ({}) must be a multiple of kv_heads ({}); nearest valid: {}", spec.heads,
+                    spec.kv_heads, fmt::join(NearestDivisors(spec.heads, spec.kv_heads), ", ")));
+  }
+
+  // The largest divisor below and the smallest above.
+  static std::vector<std::int64_t> NearestDivisors(std::int64_t number, std::int64_t wanted) {
+    std::vector<std::int64_t> divisors;
+    for (std::int64_t d = std::min(wanted, number); d >= 1; --d) {
+      if (number % d == 0) {
+        divisors.push_back(d);
+        break;
+      }
+    }
+    for (std::int64_t d = wanted + 1; d <= number; ++d) {
+      if (number % d == 0) {
+        divisors.push_back(d);
+        break;
+      }
+    }
+    return divisors;
+  }
+
+  void CheckPositions(const TransformerSpec& spec) {
+    if (!reading_.IsGiven("batch.sequence_length")) {
+      Report("batch.sequence_length", "missing, allowed: a whole number of tokens of at least 1");
+      return;
+    }
+    if (spec.positions != PositionKind::kLearned ||
+        AnyInvalid({"batch.sequence_length", "model.transformer.max_positions"})) {
+      return;
+    }
+    if (spec.max_positions == 0) {
+      Report("model.transformer.max_positions",
+             "missing, allowed: the rows of the learned position table");
+    } else if (job_.batch.sequence_length > spec.max_positions) {
+      Report("batch.sequence_length",
+             fmt::format("sequence_length ({}) must not exceed the max_positions ({}) of model {}",
+                         job_.batch.sequence_length, spec.max_positions, job_.model.name));
+    }
+  }
+
+  void CheckHeadsBehindTheEncoder(const TransformerSpec& spec) {
+    if (spec.next_sentence_head && !spec.pooler) {
+      Report("model.transformer.next_sentence_head",
+             "found 'true' with pooler: false, allowed: both or neither");
+    }
+  }
+
+  void CheckTransformerSize(const TransformerSpec& spec) {
+    const auto real = [](std::int64_t n) { return static_cast<double>(n); };
+    const double attention =
+        2 * real(spec.hidden_size) * real(spec.head_dim) * (real(spec.heads) + real(spec.kv_heads));
+    const double mlp = (spec.gated_mlp ? 3 : 2) * real(spec.hidden_size) * real(spec.ffn_size);
+    const double vocabulary = 2 * (real(spec.vocab_size) + real(spec.vocab_multiple));
+    const double table = vocabulary + real(spec.max_positions) + real(spec.token_types);
+    CheckParameters(real(spec.layers) * (attention + mlp) + real(spec.hidden_size) * table,
+                    "model.transformer");
+    // The widest activation, and the scores of attention.
+    const double tokens = real(job_.batch.micro_batch_size) * real(job_.batch.sequence_length);
+    const double width = std::max({real(spec.ffn_size), real(spec.hidden_size),
+                                   real(spec.heads) * real(spec.head_dim), vocabulary,
+                                   real(spec.heads) * real(job_.batch.sequence_length)});
+    CheckActivations(tokens * width * real(spec.layers));
+  }
+
+  void CheckLayerListSize(const LayerListSpec& list) {
+    double elements = 0;
+    double bytes = 0;
+    for (const LayerSpec& layer : list.layers) {
+      for (const ParameterSpec& p : layer.parameters) elements += static_cast<double>(p.elements);
+      bytes += ToDouble(layer.forward_bytes) * 3 + ToDouble(layer.saved_bytes);
+      bytes += ToDouble(layer.backward_bytes.value_or(Bytes{}));
+      bytes += ToDouble(layer.buffers);
+    }
+    CheckParameters(elements, "model.layers");
+    CheckActivations(bytes * static_cast<double>(job_.batch.micro_batch_size));
+  }
+
+  void CheckParameters(double count, std::string_view path) {
+    constexpr double kMost = 1e15;
+    if (count <= kMost) return;
+    Report(path, fmt::format("found about {} parameters, allowed: at most {}", FormatCount(count),
+                             FormatCount(kMost)));
+  }
+
+  // Everything that is computed from these sizes must stay below 2^63.
+  void CheckActivations(double size) {
+    constexpr double kMost = 1e17;
+    if (size <= kMost) return;
+    Report("batch", fmt::format("found activations of about {} elements in a micro-step, allowed: "
+                                "at most {}",
+                                FormatCount(size), FormatCount(kMost)));
+  }
+
+  void CheckTaskCount(std::int64_t layers) {
+    constexpr double kMost = 1e6;
+    const double ranks = job_.simulate.all_ranks ? static_cast<double>(job_.gpus()) : 1.0;
+    const double count = static_cast<double>(layers) * ranks *
+                         static_cast<double>(job_.batch.gradient_accumulation_steps) *
+                         static_cast<double>(job_.simulate.steps);
+    if (count <= kMost) return;
+    Report("simulate",
+           fmt::format("found {} layers x micro-steps x steps x simulated ranks, allowed: at most "
+                       "{}",
+                       FormatCount(count), FormatCount(kMost)));
+  }
+
+  void CheckDdp() {
+    const DdpPlan& ddp = job_.plan.ddp;
+    if (UsesDdp(job_) && ddp.find_unused_parameters && ddp.static_graph) {
+      Report("plan.ddp.find_unused_parameters", "has no effect with plan.ddp.static_graph: true");
+    }
+  }
+
+  const JobSpec& job_;
+  FieldReading& reading_;
+};
+
+void SetOrigin(FieldReading& reading, std::string_view path, std::int64_t value,
+               std::string_view origin) {
+  for (ValueOrigin& entry : reading.origins) {
+    if (entry.field != path) continue;
+    entry.value = fmt::format("{}", value);
+    entry.origin = std::string(origin);
+  }
+}
+
+}  // namespace
+
+void DeriveTransformerDefaults(TransformerSpec& spec, const std::string& path,
+                               FieldReading& reading) {
+  const std::string prefix = path + ".";
+  if (!reading.IsGiven(prefix + "kv_heads")) {
+    spec.kv_heads = spec.heads;
+    SetOrigin(reading, prefix + "kv_heads", spec.kv_heads, "heads");
+  }
+  const bool is_known =
+      !reading.IsInvalid(prefix + "hidden_size") && !reading.IsInvalid(prefix + "heads");
+  if (reading.IsGiven(prefix + "head_dim") || !is_known) return;
+  if (spec.hidden_size % spec.heads != 0) {
+    reading.diagnostics.Add(
+        reading.PlaceOf(prefix + "heads"),
+        fmt::format("{}heads: hidden_size ({}) must be a multiple of heads ({}) where head_dim is "
+                    "not given",
+                    prefix, spec.hidden_size, spec.heads));
+    return;
+  }
+  spec.head_dim = spec.hidden_size / spec.heads;
+  SetOrigin(reading, prefix + "head_dim", spec.head_dim, "hidden_size / heads");
+}
+
+void DeriveDefaults(JobSpec& job, FieldReading& reading) {
+  if (auto* spec = std::get_if<TransformerSpec>(&job.model.network)) {
+    DeriveTransformerDefaults(*spec, "model.transformer", reading);
+  }
+  if (!reading.IsGiven("gpus_per_node")) {
+    job.gpus_per_node = job.hardware.gpus_per_node;
+    SetOrigin(reading, "gpus_per_node", job.gpus_per_node, "hardware.gpus_per_node");
+  }
+  if (job.plan.data_parallel == 0) {
+    job.plan.data_parallel = job.gpus();
+    SetOrigin(reading, "plan.data_parallel", job.gpus(), "all GPUs");
+  }
+}
+
+void CheckJob(const JobSpec& job, FieldReading& reading) {
+  CheckEffect(job, reading);
+  CheckNetworkSettings(job, reading);
+  JobChecker(job, reading).Check();
+}
+
+std::vector<std::string_view> KeysWithoutEffect(const JobSpec& job) {
+  std::vector<std::string_view> paths;
+  for (const Ineffective& rule : kIneffective) {
+    if (rule.holds(job)) paths.push_back(rule.path);
+  }
+  return paths;
+}
+
+}  // namespace stepsim

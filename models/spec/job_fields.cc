@@ -1,0 +1,147 @@
+#include <array>
+
+#include "models/spec/spec_fields.h"
+
+namespace stepsim {
+namespace {
+
+constexpr std::array kCommHookNames = {
+    EnumName<CommHook>{CommHook::kNone, "none"},
+    EnumName<CommHook>{CommHook::kFp16Compress, "fp16_compress"},
+    EnumName<CommHook>{CommHook::kBf16Compress, "bf16_compress"},
+};
+constexpr std::array kIterationNames = {
+    EnumName<DdpIteration>{DdpIteration::kSteady, "steady"},
+    EnumName<DdpIteration>{DdpIteration::kFirst, "first"},
+};
+constexpr std::array kOptimizerNames = {
+    EnumName<OptimizerKind>{OptimizerKind::kAdamW, "adamw"},
+    EnumName<OptimizerKind>{OptimizerKind::kSgd, "sgd"},
+    EnumName<OptimizerKind>{OptimizerKind::kSgdMomentum, "sgd_momentum"},
+    EnumName<OptimizerKind>{OptimizerKind::kNone, "none"},
+};
+constexpr std::array kRankNames = {
+    EnumName<bool>{false, "folded"},
+    EnumName<bool>{true, "all"},
+};
+
+const StructTable<DdpPlan>& DdpFields() {
+  static const StructTable<DdpPlan> table{
+      Field("bucket_cap_mb", &DdpPlan::bucket_cap_mb,
+            "size at which a gradient bucket is closed; unset: 25 with a first bucket of 1")
+          .Counts("MiB")
+          .Above(0)
+          .AtMost(1e9),
+      Field("bucket_cap_mb_list", &DdpPlan::bucket_cap_mb_list,
+            "one size per bucket in launch order, the last one repeats")
+          .Counts("MiB")
+          .Above(0)
+          .AtMost(1e9),
+      Field("first_bucket_mb", &DdpPlan::first_bucket_mb,
+            "size of the first bucket; unset: 1, or bucket_cap_mb where that is given")
+          .Counts("MiB")
+          .Above(0)
+          .AtMost(1e9),
+      Field("gradient_as_bucket_view", &DdpPlan::gradient_as_bucket_view,
+            "gradients alias the buckets: no copies, less memory"),
+      Field("find_unused_parameters", &DdpPlan::find_unused_parameters,
+            "look for parameters without a gradient after every forward pass"),
+      Field("static_graph", &DdpPlan::static_graph, "the graph is the same in every iteration"),
+      Field("broadcast_buffers", &DdpPlan::broadcast_buffers,
+            "broadcast buffers from rank 0 before the forward pass"),
+      Field("comm_hook", &DdpPlan::comm_hook, kCommHookNames,
+            "what happens to a bucket on its way: fp16_compress and bf16_compress halve it"),
+      Field("iteration", &DdpPlan::iteration, kIterationNames,
+            "which iteration is simulated; the first has one bucket and no overlap"),
+      Field("no_sync", &DdpPlan::no_sync,
+            "under gradient accumulation reduce in the last micro-step only"),
+  };
+  return table;
+}
+
+const StructTable<ParallelPlan>& PlanFields() {
+  static const StructTable<ParallelPlan> table{
+      Field("strategy", &ParallelPlan::strategy, "how the work is spread over the GPUs")
+          .Choices({"ddp", "none"}),
+      Field("data_parallel", &ParallelPlan::data_parallel, "replicas of the model; 0: all GPUs")
+          .Range(0, 1e9)
+          .Aliases({"dp", "data_parallel_size", "data_parallel_replicate_degree"}),
+      Field("ddp", &ParallelPlan::ddp, DdpFields(), "PyTorch DistributedDataParallel"),
+  };
+  return table;
+}
+
+const StructTable<BatchSpec>& BatchFields() {
+  static const StructTable<BatchSpec> table{
+      Field("micro_batch_size", &BatchSpec::micro_batch_size, "samples per GPU and micro-step")
+          .Range(1, 1e6)
+          .Aliases({"micro_batch", "mbs"}),
+      Field("sequence_length", &BatchSpec::sequence_length,
+            "tokens of a sample; needed for transformers")
+          .Range(1, 1e7)
+          .Aliases({"seq_length", "seq_len", "max_seq_len"}),
+      Field("gradient_accumulation_steps", &BatchSpec::gradient_accumulation_steps,
+            "micro-steps of an optimizer step")
+          .Range(1, 10'000)
+          .Aliases({"gradient_accumulation", "grad_accum"}),
+  };
+  return table;
+}
+
+const StructTable<PrecisionSpec>& PrecisionFields() {
+  static const StructTable<PrecisionSpec> table{
+      Field("compute", &PrecisionSpec::compute, "element type of the matrix products")
+          .Choices({"fp32", "tf32", "bf16", "fp16", "fp8"}),
+      Field("parameters", &PrecisionSpec::parameters, "element type of parameters and gradients")
+          .Choices({"fp32", "bf16", "fp16"}),
+  };
+  return table;
+}
+
+const StructTable<CollectiveModelSpec>& CollectiveFields() {
+  static const StructTable<CollectiveModelSpec> table{
+      Field("all_reduce", &CollectiveModelSpec::all_reduce, "algorithm of an all_reduce")
+          .Choices({"ring", "hierarchical"}),
+  };
+  return table;
+}
+
+const StructTable<SimulateSpec>& SimulateFields() {
+  static const StructTable<SimulateSpec> table{
+      Field("ranks", &SimulateSpec::all_ranks, kRankNames,
+            "folded: one rank stands for its data-parallel peers; all: every rank by itself"),
+      Field("steps", &SimulateSpec::steps, "consecutive steps; the last one is reported")
+          .Range(1, 1000),
+      Field("launch_overhead", &SimulateSpec::launch_overhead,
+            "host time per kernel launch; 0: the host is not modelled"),
+  };
+  return table;
+}
+
+}  // namespace
+
+const StructTable<JobSpec>& JobFields() {
+  using J = JobSpec;
+  static const StructTable<J> table{
+      Field("name", &J::name, "the job's name, for reports; unset: the file's name"),
+      Field<J>::Reference("model", "a name, a file (also a Hugging Face config.json) or a mapping")
+          .Required(),
+      Field<J>::Reference("hardware", "a name, a file, or a mapping that may begin with base: NAME")
+          .Required(),
+      Field<J>::Reference("network", "a name, a file or a mapping laid over the profile's network"),
+      Field("nodes", &J::nodes, "nodes of the cluster").Range(1, 1e6),
+      Field("gpus_per_node", &J::gpus_per_node, "GPUs used per node; unset: the profile's")
+          .Range(1, 1e6),
+      Field("plan", &J::plan, PlanFields(), "how the work is spread"),
+      Field("batch", &J::batch, BatchFields(), "what a step processes"),
+      Field("precision", &J::precision, PrecisionFields(), "element types"),
+      Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
+      Field("collectives", &J::collectives, CollectiveFields(), "cost models of the collectives"),
+      Field("simulate", &J::simulate, SimulateFields(), "how the job is simulated"),
+      Field("mfu_convention", &J::mfu_convention, "which FLOPs count as useful")
+          .Choices({"palm", "megatron", "torchtitan", "causal"}),
+  };
+  return table;
+}
+
+}  // namespace stepsim

@@ -1,0 +1,194 @@
+#include "models/spec/load_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "models/spec/check_job.h"
+#include "models/spec/expand_job.h"
+#include "models/spec/spec_fields.h"
+#include "sim/base/nearest.h"
+#include "sim/config/read_config.h"
+#include "sim/config/read_fields.h"
+
+namespace stepsim {
+namespace {
+
+// Name and description, and either a transformer or a list of layers.
+ModelSpec ReadModel(const ConfigNode& node, const std::string& path, FieldReading& reading) {
+  ModelSpec model;
+  ReadStruct(node, ModelFields(), path, model, reading);
+  const ConfigNode* transformer = node.FindValue("transformer");
+  const ConfigEntry* layers = node.Find("layers");
+  if (transformer != nullptr) {
+    auto& spec = model.network.emplace<TransformerSpec>();
+    const std::string spec_path = JoinPath(path, "transformer");
+    if (transformer->IsMapping()) {
+      ReadStruct(*transformer, TransformerFields(), spec_path, spec, reading);
+    } else {
+      reading.diagnostics.Add(
+          transformer->place,
+          fmt::format("{}: found {}, allowed: a mapping", spec_path, DescribeFound(*transformer)));
+    }
+    for (const char* key : {"layers", "tokens_per_sample"}) {
+      if (const ConfigEntry* entry = node.Find(key)) {
+        reading.diagnostics.Add(
+            entry->key_place, fmt::format("{}: found beside 'transformer', allowed: one of the two",
+                                          JoinPath(path, key)));
+      }
+    }
+  } else if (layers != nullptr) {
+    auto& list = model.network.emplace<LayerListSpec>();
+    ReadStruct(node, LayerListFields(), path, list, reading, UnknownKeys::kIgnore);
+  } else {
+    reading.diagnostics.Add(node.place,
+                            fmt::format("{}: missing, allowed: 'transformer' or 'layers'",
+                                        path.empty() ? "network" : path));
+  }
+  return model;
+}
+
+void Remove(ConfigNode& root, std::string_view path) {
+  ConfigNode* node = &root;
+  for (std::size_t dot = path.find('.'); dot != std::string_view::npos; dot = path.find('.')) {
+    ConfigEntry* entry = node->Find(path.substr(0, dot));
+    if (entry == nullptr) return;
+    node = &entry->value;
+    path.remove_prefix(dot + 1);
+  }
+  node->Remove(path);
+}
+
+ConfigNode WriteModel(const ModelSpec& model) {
+  ConfigNode node = WriteStruct(ModelFields(), model);
+  if (const auto* spec = std::get_if<TransformerSpec>(&model.network)) {
+    node.Set("transformer", {}, WriteStruct(TransformerFields(), *spec));
+    return node;
+  }
+  for (ConfigEntry& entry :
+       WriteStruct(LayerListFields(), std::get<LayerListSpec>(model.network)).entries) {
+    node.Set(entry.key, {}, std::move(entry.value));
+  }
+  return node;
+}
+
+// Reading this as a job gives the same job again.
+std::string WriteResolved(const JobSpec& job) {
+  ConfigNode fields = WriteStruct(JobFields(), job);
+  ConfigNode root = MakeMapping();
+  root.Set("name", {},
+           fields.FindValue("name") != nullptr ? *fields.FindValue("name") : MakeText(job.name));
+  root.Set("model", {}, WriteModel(job.model));
+  root.Set("hardware", {}, WriteStruct(HardwareFields(), job.hardware));
+  for (ConfigEntry& entry : fields.entries) root.Set(entry.key, {}, std::move(entry.value));
+  for (const std::string_view path : KeysWithoutEffect(job)) Remove(root, path);
+  return WriteJson(root);
+}
+
+// By file, in the order in which the files first had a problem, then by line.
+[[noreturn]] void ThrowInReadingOrder(const Diagnostics& diagnostics) {
+  std::vector<Diagnostic> list = diagnostics.list();
+  std::map<std::string, std::size_t> rank;
+  for (const Diagnostic& d : list) rank.emplace(d.place.file, rank.size());
+  std::stable_sort(list.begin(), list.end(), [&](const Diagnostic& a, const Diagnostic& b) {
+    return std::make_tuple(rank[a.place.file], a.place.line, a.place.column) <
+           std::make_tuple(rank[b.place.file], b.place.line, b.place.column);
+  });
+  throw ConfigError(std::move(list));
+}
+
+std::string StemOf(const std::string& path) {
+  const std::string name = path.substr(path.find_last_of('/') + 1);
+  return name.substr(0, name.find_last_of('.'));
+}
+
+template <class S>
+S LoadText(std::string_view text, const std::string& file_name, ConfigKind kind,
+           const StructTable<S>& table) {
+  FieldReading reading;
+  const ConfigNode node =
+      PrepareMapping(ReadConfig(text, file_name), kind, "", reading.diagnostics);
+  S spec;
+  ReadStruct(node, table, "", spec, reading);
+  reading.diagnostics.ThrowIfAny();
+  return spec;
+}
+
+}  // namespace
+
+ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
+                        const std::vector<std::string>& sets, const ConfigSource& source) {
+  ConfigNode root = ReadConfig(text, file_name);
+  if (!root.IsMapping()) {
+    throw ConfigError(root.place,
+                      fmt::format("found {}, allowed: a mapping with model, hardware, plan, ...",
+                                  DescribeFound(root)));
+  }
+  FieldReading reading;
+  const std::vector<Setting> settings = ParseSettings(sets, reading.diagnostics);
+  const ExpandedJob expanded = ExpandJob(std::move(root), settings, source, reading.diagnostics);
+
+  ResolvedJob resolved;
+  JobSpec& job = resolved.job;
+  job.file = file_name;
+  ReadStruct(expanded.job, JobFields(), "", job, reading);
+  if (!reading.IsGiven("name")) {
+    job.name = StemOf(file_name);
+    reading.origins.front() = {"name", job.name, "the file's name"};
+  }
+  const bool is_complete = !expanded.model.IsNull() && !expanded.hardware.IsNull();
+  if (!expanded.model.IsNull()) job.model = ReadModel(expanded.model, "model", reading);
+  if (!expanded.hardware.IsNull()) {
+    ReadStruct(expanded.hardware, HardwareFields(), "hardware", job.hardware, reading);
+  }
+  // Without the model or the hardware most checks would only repeat that.
+  if (is_complete) {
+    DeriveDefaults(job, reading);
+    CheckJob(job, reading);
+  }
+  if (!reading.diagnostics.empty()) ThrowInReadingOrder(reading.diagnostics);
+  resolved.origins = std::move(reading.origins);
+  resolved.resolved_json = WriteResolved(job);
+  return resolved;
+}
+
+ResolvedJob LoadJob(const std::string& path, const std::vector<std::string>& sets,
+                    const ConfigSource& source) {
+  SourceFile file = source.ReadFile(path);
+  if (!file.error.empty()) {
+    if (auto named = source.FindNamed(ConfigKind::kJobs, path)) {
+      file = std::move(*named);
+    } else if (const std::string nearest = Nearest(path, source.Names(ConfigKind::kJobs));
+               !nearest.empty()) {
+      file.error = fmt::format("found no such file or job; did you mean '{}'?", nearest);
+    }
+  }
+  if (!file.error.empty()) throw ConfigError(Place{file.name, 0, 0}, file.error);
+  return LoadJobText(file.text, file.name, sets, source);
+}
+
+HardwareSpec LoadHardwareText(std::string_view text, const std::string& file_name) {
+  return LoadText(text, file_name, ConfigKind::kHardware, HardwareFields());
+}
+
+NetworkSpec LoadNetworkText(std::string_view text, const std::string& file_name) {
+  return LoadText(text, file_name, ConfigKind::kNetworks, NetworkFields());
+}
+
+ModelSpec LoadModelText(std::string_view text, const std::string& file_name) {
+  FieldReading reading;
+  const ConfigNode node =
+      PrepareMapping(ReadConfig(text, file_name), ConfigKind::kModels, "", reading.diagnostics);
+  ModelSpec model;
+  if (!node.IsNull()) model = ReadModel(node, "", reading);
+  if (auto* spec = std::get_if<TransformerSpec>(&model.network)) {
+    DeriveTransformerDefaults(*spec, "transformer", reading);
+  }
+  reading.diagnostics.ThrowIfAny();
+  return model;
+}
+
+}  // namespace stepsim

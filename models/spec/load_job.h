@@ -1,0 +1,32 @@
+// How does a file become a job? Read, replace names by what they name, apply --set, check,
+// complete.
+//
+//   DirectoryConfigSource source("configs");
+//   ResolvedJob resolved = LoadJob("configs/jobs/gpt2_ddp_8xa100.yaml", {"nodes=2"}, source);
+//
+// Throws ConfigError with every problem at once.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/spec/config_source.h"
+#include "models/spec/job.h"
+
+namespace stepsim {
+
+// `path` is a file, or the name of a job in configs/jobs. `sets` are "path=value".
+ResolvedJob LoadJob(const std::string& path, const std::vector<std::string>& sets,
+                    const ConfigSource& source);
+
+// The same for a text (stdin); `file_name` is how messages call it.
+ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
+                        const std::vector<std::string>& sets, const ConfigSource& source);
+
+// Single files of configs/, for `stepsim list` and tests.
+HardwareSpec LoadHardwareText(std::string_view text, const std::string& file_name);
+NetworkSpec LoadNetworkText(std::string_view text, const std::string& file_name);
+ModelSpec LoadModelText(std::string_view text, const std::string& file_name);
+
+}  // namespace stepsim

@@ -1,0 +1,21 @@
+// Which keys do the files have? The field tables of hardware profiles, networks, models and jobs.
+#pragma once
+
+#include "models/spec/hardware.h"
+#include "models/spec/job.h"
+#include "models/spec/model.h"
+#include "sim/config/field_table.h"
+
+namespace stepsim {
+
+const StructTable<LinkSpec>& LinkFields();
+const StructTable<NetworkSpec>& NetworkFields();    // configs/networks/*.yaml
+const StructTable<HardwareSpec>& HardwareFields();  // configs/hardware/*.yaml
+
+const StructTable<TransformerSpec>& TransformerFields();
+const StructTable<LayerListSpec>& LayerListFields();  // beside name and description
+const StructTable<ModelSpec>& ModelFields();          // configs/models/*.yaml
+
+const StructTable<JobSpec>& JobFields();  // configs/jobs/*.yaml
+
+}  // namespace stepsim

@@ -1,0 +1,51 @@
+#include "tools/stepsim/command.h"
+
+#include <array>
+#include <filesystem>
+#include <system_error>
+
+#include "sim/base/nearest.h"
+
+namespace stepsim {
+namespace {
+
+constexpr std::array kCommands = {
+    Command{"run", "how long is a step, where is communication exposed, what MFU",
+            "stepsim run configs/jobs/gpt2_ddp_8xa100.yaml --set network=ethernet-25g "
+            "--export result.json",
+            AddRunCommand},
+    Command{"list", "what exists: hardware, networks, models, jobs, metrics, writers, strategies",
+            "stepsim list hardware", AddListCommand},
+};
+
+// The configs/ folder of the tree or installation that the program belongs to.
+std::string FindConfigFolder(const std::string& executable) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (fs::path folder = fs::path(executable).parent_path(); !folder.empty();
+       folder = folder.parent_path()) {
+    for (const char* candidate : {"configs", "share/stepsim/configs"}) {
+      if (fs::is_directory(folder / candidate / "hardware", ignored)) {
+        return (folder / candidate).string();
+      }
+    }
+    if (folder == folder.parent_path()) break;
+  }
+  return STEPSIM_CONFIG_FOLDER;
+}
+
+}  // namespace
+
+std::span<const Command> Commands() { return kCommands; }
+
+std::unique_ptr<ConfigSource> Session::Configs() const {
+  return std::make_unique<DirectoryConfigSource>(
+      config_folder.empty() ? FindConfigFolder(streams.executable) : config_folder);
+}
+
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string nearest = Nearest(name, candidates);
+  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
+}
+
+}  // namespace stepsim

@@ -1,0 +1,43 @@
+// Which commands are there? One row per command; `--help` and did-you-mean read the table.
+//
+// To add a command: one file with one Add function, one row in command.cc.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "models/spec/config_source.h"
+#include "tools/stepsim/cli.h"
+
+namespace stepsim {
+
+// What the commands share during one invocation.
+struct Session {
+  const CliStreams& streams;
+  std::string config_folder;  // --configs; "" = beside the program
+
+  std::unique_ptr<ConfigSource> Configs() const;
+};
+
+struct Command {
+  std::string_view name;
+  std::string_view doc;
+  std::string_view example;
+  // Adds options to `app` and sets its callback, which does the work.
+  void (*add)(CLI::App& app, const Session& session);
+};
+
+std::span<const Command> Commands();
+
+void AddRunCommand(CLI::App& app, const Session& session);
+void AddListCommand(CLI::App& app, const Session& session);
+void AddDescribeCommand(CLI::App& app, const Session& session);
+void AddSchemaCommand(CLI::App& app, const Session& session);
+
+// "; did you mean 'x'?" or "".
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace stepsim

@@ -1,0 +1,118 @@
+// stepsim run: one job in, a summary and files out.
+#include <fmt/format.h>
+
+#include <istream>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "models/run_step.h"
+#include "models/spec/load_job.h"
+#include "sim/base/diagnostics.h"
+#include "sim/config/read_config.h"
+#include "sim/report/writer.h"
+#include "tools/stepsim/command.h"
+
+namespace stepsim {
+namespace {
+
+struct RunOptions {
+  std::string job;
+  std::vector<std::string> sets;
+  std::vector<std::string> exports;
+  bool is_quiet = false;
+};
+
+struct Export {
+  std::string path;  // "-": standard output
+  const Writer* writer = nullptr;
+};
+
+// "-" is the result JSON on standard output; "-.md" and the like choose another format.
+bool IsStandardOutput(const std::string& path) {
+  return path == "-" || (path.size() > 2 && path.rfind("-.", 0) == 0 &&
+                         path.find('/') == std::string::npos);
+}
+
+std::vector<Export> ParseExports(const std::vector<std::string>& paths) {
+  std::vector<std::string> suffixes;
+  for (const Writer& writer : Writers()) suffixes.emplace_back(writer.suffix);
+  std::vector<Export> exports;
+  Diagnostics diagnostics;
+  for (const std::string& path : paths) {
+    const Writer* writer = FindWriter(path == "-" ? "-.json" : path);
+    if (writer == nullptr) {
+      const std::size_t dot = path.rfind('.');
+      diagnostics.Add({"--export " + path, 0, 0},
+                      fmt::format("no writer for this file name, allowed endings: {}{}",
+                                  fmt::join(suffixes, ", "),
+                                  dot == std::string::npos
+                                      ? ""
+                                      : DidYouMean(path.substr(dot), suffixes)));
+    }
+    exports.push_back({IsStandardOutput(path) ? "-" : path, writer});
+  }
+  diagnostics.ThrowIfAny();
+  return exports;
+}
+
+// At most one byte more than a configuration may have: the reader then says that it is too large.
+std::string ReadLimited(std::istream& in) {
+  std::string text(ConfigLimits{}.max_bytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+ResolvedJob Load(const RunOptions& options, const Session& session) {
+  const auto configs = session.Configs();
+  if (options.job != "-") return LoadJob(options.job, options.sets, *configs);
+  const std::string text = ReadLimited(session.streams.in);
+  return LoadJobText(text, "<stdin>", options.sets, *configs);
+}
+
+void Run(const RunOptions& options, const Session& session) {
+  const std::vector<Export> exports = ParseExports(options.exports);
+  const StepResult step = RunStep(Load(options, session));
+  const Result result{step.graph, step.timeline, step.report};
+  bool uses_stdout = false;
+  for (const Export& target : exports) uses_stdout = uses_stdout || target.path == "-";
+  // Standard output is for one reader: the summary makes way for an exported file.
+  std::ostream& text = uses_stdout ? session.streams.err : session.streams.out;
+  if (!options.is_quiet) {
+    text << TerminalSummary(step.report, !uses_stdout && session.streams.out_is_terminal);
+  }
+  for (const Export& target : exports) {
+    if (target.path == "-") {
+      target.writer->write(result, [&](std::string_view piece) { session.streams.out << piece; });
+      continue;
+    }
+    WriteFileAtomically(target.path, *target.writer, result);
+    if (!options.is_quiet) text << fmt::format("wrote {}\n", target.path);
+  }
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, const Session& session) {
+  const auto options = std::make_shared<RunOptions>();
+  app.add_option("job", options->job, "job file (YAML or JSON), the name of a shipped job, or -")
+      ->required()
+      ->type_name("JOB");
+  app.add_option("--set", options->sets, "override one field; may repeat")
+      ->type_name("PATH=VALUE")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--export", options->exports,
+                 "write .json, .csv, .md, .trace.json or .trace.json.gz; - is standard output; may "
+                 "repeat")
+      ->type_name("FILE")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_flag("-q,--quiet", options->is_quiet, "no summary");
+  app.callback([options, &session] { Run(*options, session); });
+}
+
+}  // namespace stepsim

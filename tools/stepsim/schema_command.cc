@@ -1,0 +1,41 @@
+// stepsim schema: JSON Schemas for editors.
+#include <algorithm>
+#include <array>
+#include <ostream>
+#include <string>
+
+#include "models/spec/schema.h"
+#include "tools/stepsim/command.h"
+
+namespace stepsim {
+namespace {
+
+struct SchemaRow {
+  std::string_view name;
+  std::string (*text)();
+};
+constexpr std::array kSchemas = {
+    SchemaRow{"job", JobSchema},
+    SchemaRow{"hardware", HardwareSchema},
+    SchemaRow{"network", NetworkSchema},
+    SchemaRow{"model", ModelSchema},
+};
+
+}  // namespace
+
+void AddSchemaCommand(CLI::App& app, const Session& session) {
+  const auto kind = std::make_shared<std::string>("job");
+  std::vector<std::string> names;
+  for (const SchemaRow& row : kSchemas) names.emplace_back(row.name);
+  app.add_option("kind", *kind, "job, hardware, network or model")
+      ->check(CLI::IsMember(names))
+      ->capture_default_str()
+      ->type_name("KIND");
+  app.callback([kind, &session] {
+    const auto row = std::find_if(kSchemas.begin(), kSchemas.end(),
+                                  [&](const SchemaRow& r) { return r.name == *kind; });
+    session.streams.out << row->text() << '\n';
+  });
+}
+
+}  // namespace stepsim
