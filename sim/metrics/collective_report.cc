@@ -49,7 +49,7 @@ class Reporter {
                                    {window_.begin, window_.end});
     report.exposed = Measure(Subtract(resident, activity_.computing));
     report.hidden = (resident.end - resident.begin) - report.exposed;
-    if (report.exposed > Duration::zero()) report.cause = Cause(task);
+    if (report.exposed > Duration::zero()) report.cause = Cause(task, report.hidden);
     return report;
   }
 
@@ -74,7 +74,8 @@ class Reporter {
     return last;
   }
 
-  std::string Cause(TaskId task) const {
+  // One named cause: the first that applies.
+  std::string Cause(TaskId task, Duration hidden) const {
     const SimTime start = timeline_.start[task];
     const SimTime transfer = TransferStart(graph_, timeline_, task);
     const Duration wait = transfer - start;
@@ -86,14 +87,13 @@ class Reporter {
                            graph_.kind(bound.task()) == TaskKind::kTransfer &&
                            ready_[task] < start;
     if (ready_[task] >= last_network_compute_) {
-      return "ready last, nothing left to hide behind";
+      return "ready last, nothing to hide behind";
     }
     if (is_queued) {
-      return fmt::format("queued {} behind '{}'", FormatTime(start - ready_[task]),
-                         graph_.label(bound.task()).name);
+      return fmt::format("queued {} behind the one before", FormatTime(start - ready_[task]));
     }
-    return fmt::format("longer than the {} of compute left to hide behind",
-                       FormatTime(std::max(Duration::zero(), last_network_compute_ - transfer)));
+    if (hidden == Duration::zero()) return "compute waits for it at once";
+    return fmt::format("longer than the {} of compute beside it", FormatTime(hidden));
   }
 
   const TaskGraph& graph_;

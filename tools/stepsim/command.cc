@@ -16,6 +16,10 @@ constexpr std::array kCommands = {
             AddRunCommand},
     Command{"list", "what exists: hardware, networks, models, jobs, metrics, writers, strategies",
             "stepsim list hardware", AddListCommand},
+    Command{"describe", "one field or metric: meaning, unit, default, range",
+            "stepsim describe plan.ddp.bucket_cap_mb", AddDescribeCommand},
+    Command{"schema", "a JSON Schema that an editor's YAML server understands",
+            "stepsim schema job > job.schema.json", AddSchemaCommand},
 };
 
 // The configs/ folder of the tree or installation that the program belongs to.
