@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "sim/base/nearest.h"
 
@@ -274,6 +273,12 @@ std::optional<double> ParseNumber(std::string_view text) {
 
 std::string_view UnitExample(Unit unit) { return InfoOf(unit).example; }
 
+std::vector<std::string_view> UnitNames(Unit unit) {
+  std::vector<std::string_view> names;
+  for (const Scale& scale : InfoOf(unit).scales) names.push_back(scale.name);
+  return names;
+}
+
 std::string_view BaseUnit(Unit unit) { return InfoOf(unit).base; }
 
 std::string FormatTime(double seconds) {
@@ -320,18 +325,20 @@ std::string WriteQuantity(double value, Unit unit) {
   const Scale& base = unit == Unit::kTime ? info.scales.back() : info.scales.front();
   if (value == 0) return fmt::format("0 {}", base.name);
   std::string best;
-  std::size_t best_digits = 0;
+  std::size_t best_length = 0;
   for (const Scale& scale : info.scales) {
     const double number = scale.ToNumber(value);
     if (!best.empty() && std::abs(number) < 1) continue;
     // 15 digits hide the rounding of ToNumber; where they are too few, all of them are written.
     for (const std::string& digits : {fmt::format("{:.15g}", number), fmt::format("{}", number)}) {
-      if (!best.empty() && digits.size() >= best_digits) continue;
+      const bool has_exponent = digits.find('e') != std::string::npos;  // the last choice
+      const std::size_t length = digits.size() + (has_exponent ? 100 : 0);
+      if (!best.empty() && length >= best_length) continue;
       std::string text = fmt::format("{} {}", digits, scale.name);
       const ParsedQuantity back = ParseQuantity(text, unit);
       if (!back.ok() || back.value != value) continue;
       best = std::move(text);
-      best_digits = digits.size();
+      best_length = length;
     }
   }
   return best.empty() ? fmt::format("{} {}", value, base.name) : best;
