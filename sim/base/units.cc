@@ -33,30 +33,30 @@ constexpr double kMi = kKi * 1024;
 constexpr double kGi = kMi * 1024;
 constexpr double kTi = kGi * 1024;
 
-// Ascending; of two spellings of one unit the first is the one we write.
+// Ascending; where two units or spellings write a value equally short, the first is taken.
 constexpr std::array kByteScales = {
     Scale{"B"},     Scale{"bytes"},       Scale{"byte"},   Scale{"kB", 3},
     Scale{"KB", 3}, Scale{"KiB", 0, kKi}, Scale{"MB", 6},  Scale{"MiB", 0, kMi},
     Scale{"GB", 9}, Scale{"GiB", 0, kGi}, Scale{"TB", 12}, Scale{"TiB", 0, kTi}};
 constexpr std::array kBandwidthScales = {Scale{"B/s"},
+                                         Scale{"kB/s", 3},
                                          Scale{"kb/s", 3, kBit},
                                          Scale{"kbit/s", 3, kBit},
                                          Scale{"kbps", 3, kBit},
-                                         Scale{"kB/s", 3},
+                                         Scale{"MB/s", 6},
                                          Scale{"Mb/s", 6, kBit},
                                          Scale{"Mbit/s", 6, kBit},
                                          Scale{"Mbps", 6, kBit},
-                                         Scale{"MB/s", 6},
                                          Scale{"MiB/s", 0, kMi},
+                                         Scale{"GB/s", 9},
                                          Scale{"Gb/s", 9, kBit},
                                          Scale{"Gbit/s", 9, kBit},
                                          Scale{"Gbps", 9, kBit},
-                                         Scale{"GB/s", 9},
                                          Scale{"GiB/s", 0, kGi},
+                                         Scale{"TB/s", 12},
                                          Scale{"Tb/s", 12, kBit},
                                          Scale{"Tbit/s", 12, kBit},
                                          Scale{"Tbps", 12, kBit},
-                                         Scale{"TB/s", 12},
                                          Scale{"TiB/s", 0, kTi}};
 constexpr std::array kTimeScales = {
     Scale{"ps", -12},     Scale{"ns", -9}, Scale{"us", -6}, Scale{"\u00b5s", -6},
