@@ -199,8 +199,9 @@ class JobChecker {
       return;
     }
     if (spec.max_positions == 0) {
-      Report("model.transformer.max_positions",
-             "missing, allowed: the rows of the learned position table");
+      reading_.diagnostics.Add(reading_.PlaceOf("model.transformer.positions"),
+                               "model.transformer.max_positions: missing, allowed: the rows of the "
+                               "learned position table");
     } else if (job_.batch.sequence_length > spec.max_positions) {
       Report("batch.sequence_length",
              fmt::format("sequence_length ({}) must not exceed the max_positions ({}) of model {}",

@@ -161,7 +161,9 @@ void Apply(const Setting& setting, ExpandedJob& job) {
 std::vector<Setting> ParseSettings(const std::vector<std::string>& sets, Diagnostics& diagnostics) {
   std::vector<Setting> settings;
   for (const std::string& set : sets) {
-    const Place place{"--set " + set, 0, 0};
+    constexpr std::size_t kLongest = 80;
+    const bool is_long = set.size() > kLongest;
+    const Place place{"--set " + (is_long ? set.substr(0, kLongest) + "..." : set), 0, 0};
     const std::size_t equals = set.find('=');
     if (equals == std::string::npos || equals == 0) {
       diagnostics.Add(place,

@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "sim/base/nearest.h"
 
@@ -34,30 +33,30 @@ constexpr double kMi = kKi * 1024;
 constexpr double kGi = kMi * 1024;
 constexpr double kTi = kGi * 1024;
 
-// Ascending; of two spellings of one unit the first is the one we write.
+// Ascending; where two units or spellings write a value equally short, the first is taken.
 constexpr std::array kByteScales = {
     Scale{"B"},     Scale{"bytes"},       Scale{"byte"},   Scale{"kB", 3},
     Scale{"KB", 3}, Scale{"KiB", 0, kKi}, Scale{"MB", 6},  Scale{"MiB", 0, kMi},
     Scale{"GB", 9}, Scale{"GiB", 0, kGi}, Scale{"TB", 12}, Scale{"TiB", 0, kTi}};
 constexpr std::array kBandwidthScales = {Scale{"B/s"},
+                                         Scale{"kB/s", 3},
                                          Scale{"kb/s", 3, kBit},
                                          Scale{"kbit/s", 3, kBit},
                                          Scale{"kbps", 3, kBit},
-                                         Scale{"kB/s", 3},
+                                         Scale{"MB/s", 6},
                                          Scale{"Mb/s", 6, kBit},
                                          Scale{"Mbit/s", 6, kBit},
                                          Scale{"Mbps", 6, kBit},
-                                         Scale{"MB/s", 6},
                                          Scale{"MiB/s", 0, kMi},
+                                         Scale{"GB/s", 9},
                                          Scale{"Gb/s", 9, kBit},
                                          Scale{"Gbit/s", 9, kBit},
                                          Scale{"Gbps", 9, kBit},
-                                         Scale{"GB/s", 9},
                                          Scale{"GiB/s", 0, kGi},
+                                         Scale{"TB/s", 12},
                                          Scale{"Tb/s", 12, kBit},
                                          Scale{"Tbit/s", 12, kBit},
                                          Scale{"Tbps", 12, kBit},
-                                         Scale{"TB/s", 12},
                                          Scale{"TiB/s", 0, kTi}};
 constexpr std::array kTimeScales = {
     Scale{"ps", -12},     Scale{"ns", -9}, Scale{"us", -6}, Scale{"\u00b5s", -6},
@@ -274,6 +273,12 @@ std::optional<double> ParseNumber(std::string_view text) {
 
 std::string_view UnitExample(Unit unit) { return InfoOf(unit).example; }
 
+std::vector<std::string_view> UnitNames(Unit unit) {
+  std::vector<std::string_view> names;
+  for (const Scale& scale : InfoOf(unit).scales) names.push_back(scale.name);
+  return names;
+}
+
 std::string_view BaseUnit(Unit unit) { return InfoOf(unit).base; }
 
 std::string FormatTime(double seconds) {
@@ -320,18 +325,20 @@ std::string WriteQuantity(double value, Unit unit) {
   const Scale& base = unit == Unit::kTime ? info.scales.back() : info.scales.front();
   if (value == 0) return fmt::format("0 {}", base.name);
   std::string best;
-  std::size_t best_digits = 0;
+  std::size_t best_length = 0;
   for (const Scale& scale : info.scales) {
     const double number = scale.ToNumber(value);
     if (!best.empty() && std::abs(number) < 1) continue;
     // 15 digits hide the rounding of ToNumber; where they are too few, all of them are written.
     for (const std::string& digits : {fmt::format("{:.15g}", number), fmt::format("{}", number)}) {
-      if (!best.empty() && digits.size() >= best_digits) continue;
+      const bool has_exponent = digits.find('e') != std::string::npos;  // the last choice
+      const std::size_t length = digits.size() + (has_exponent ? 100 : 0);
+      if (!best.empty() && length >= best_length) continue;
       std::string text = fmt::format("{} {}", digits, scale.name);
       const ParsedQuantity back = ParseQuantity(text, unit);
       if (!back.ok() || back.value != value) continue;
       best = std::move(text);
-      best_digits = digits.size();
+      best_length = length;
     }
   }
   return best.empty() ? fmt::format("{} {}", value, base.name) : best;

@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/quantity.h"
 #include "sim/base/time.h"
@@ -35,6 +36,7 @@ std::optional<std::int64_t> ParseInteger(std::string_view text);  // "1_000_000"
 std::optional<double> ParseNumber(std::string_view text);
 
 std::string_view UnitExample(Unit unit);  // "25 MiB", "400 Gb/s", ... for messages and help
+std::vector<std::string_view> UnitNames(Unit unit);  // every spelling that is read: "B", "kB", ...
 std::string_view BaseUnit(Unit unit);     // "bytes", "bytes/s", "s", "FLOP/s", "FLOP", ""
 
 // For people: three or four significant digits and the largest fitting unit.

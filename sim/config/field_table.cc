@@ -27,11 +27,11 @@ std::string BoundsText(const FieldRow& row) {
   return "";
 }
 
-std::string WithBounds(std::string_view noun, const FieldRow& row) {
+std::string WithBounds(std::string_view noun, const FieldRow& row, std::string_view each = "") {
   std::string text(noun);
   if (!row.unit_note.empty()) text += fmt::format(" of {}", row.unit_note);
   const std::string bounds = BoundsText(row);
-  if (!bounds.empty()) text += " " + bounds;
+  if (!bounds.empty()) text += fmt::format("{} {}", each, bounds);
   return text;
 }
 
@@ -112,7 +112,7 @@ std::string AllowedText(const FieldRow& row) {
       if (row.unit == Unit::kNone) return WithBounds("a number", row);
       return fmt::format("{}, for example '{}'", BoundsText(row), UnitExample(row.unit));
     case FieldKind::kNumberList:
-      return WithBounds("a list of numbers", row);
+      return WithBounds("a list of numbers", row, ", each");
     case FieldKind::kText:
       return "a text";
     case FieldKind::kChoice:

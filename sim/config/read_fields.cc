@@ -113,6 +113,19 @@ ValueOrError ParseValue(const ConfigNode& node, const FieldRow& row) {
   }
 }
 
+bool IsSetting(const Place& place) { return place.file.rfind("--set", 0) == 0; }
+
+// Where further down the key exists: "ddp.bucket_cap_mb" for "bucket_cap_mb"; "" when nowhere.
+std::string FindBelow(const FieldTable& table, std::string_view key) {
+  for (const FieldRow& row : table.rows) {
+    if (row.kind != FieldKind::kStruct) continue;
+    if (const FieldRow* found = row.nested->Find(key)) return JoinPath(row.key, found->key);
+    const std::string below = FindBelow(*row.nested, key);
+    if (!below.empty()) return JoinPath(row.key, below);
+  }
+  return "";
+}
+
 // Reads one mapping; nested mappings get a reader of their own.
 class MappingReader {
  public:
@@ -129,8 +142,9 @@ class MappingReader {
         continue;
       }
       const ConfigEntry*& slot = entries[static_cast<std::size_t>(row - table_.rows.data())];
-      if (slot == nullptr) {
-        slot = &entry;
+      if (slot == nullptr || IsSetting(slot->key_place) != IsSetting(entry.key_place)) {
+        // A setting wins over the file, also where the two spell the key differently.
+        if (slot == nullptr || IsSetting(entry.key_place)) slot = &entry;
       } else {
         Report(*row, entry.key_place,
                fmt::format("given twice, as '{}' and as '{}'", slot->key, entry.key));
@@ -157,9 +171,10 @@ class MappingReader {
       names.push_back(row.key);
       names.insert(names.end(), row.aliases.begin(), row.aliases.end());
     }
-    const std::string nearest = Nearest(entry.key, names);
+    std::string nearest = Nearest(entry.key, names);
+    if (nearest.empty()) nearest = FindBelow(table_, entry.key);
     const std::string found = DescribeFound(MakePlain(entry.key));
-    std::string where = path_.empty() ? "" : path_ + ": ";
+    const std::string where = path_.empty() ? "" : path_ + ": ";
     reading_.diagnostics.Add(
         entry.key_place,
         fmt::format("{}found the unknown key {}, allowed: {}{}", where, found,
@@ -293,7 +308,7 @@ void ReadFields(const ConfigNode& node, const FieldTable& table, const std::stri
 
 std::string OriginText(const Place& place) {
   if (place.file.empty()) return "default";
-  if (place.file.rfind("--set", 0) == 0) return "--set";
+  if (IsSetting(place)) return "--set";
   const std::string name = place.file.substr(place.file.find_last_of('/') + 1);
   return place.line == 0 ? name : fmt::format("{}:{}", name, place.line);
 }

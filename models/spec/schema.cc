@@ -1,0 +1,173 @@
+#include "models/spec/schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "models/spec/spec_fields.h"
+#include "sim/base/diagnostics.h"
+#include "sim/base/nearest.h"
+#include "sim/config/config_node.h"
+#include "sim/config/describe_fields.h"
+
+namespace stepsim {
+namespace {
+
+std::vector<FieldPath> AllFields() {
+  std::vector<FieldPath> all;
+  const auto add = [&all](const FieldTable& table, const std::string& prefix) {
+    for (FieldPath& field : ListFields(table, prefix)) {
+      // Keys that other code reads are listed where their content is.
+      const bool is_known = std::any_of(
+          all.begin(), all.end(), [&](const FieldPath& other) { return other.path == field.path; });
+      if (is_known) continue;
+      all.push_back(std::move(field));
+    }
+  };
+  add(JobFields().fields(), "");
+  add(LayerListFields().fields(), "model");
+  add(ModelFields().fields(), "model");
+  add(TransformerFields().fields(), "model.transformer");
+  add(HardwareFields().fields(), "hardware");
+  return all;
+}
+
+// "model.layers.0.name" -> "model.layers.N.name", as fields are listed.
+std::string WithoutIndices(std::string_view path) {
+  std::string result;
+  std::size_t begin = 0;
+  while (begin <= path.size()) {
+    const std::size_t end = std::min(path.find('.', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    const bool is_index = !part.empty() && std::all_of(part.begin(), part.end(),
+                                                       [](char c) { return c >= '0' && c <= '9'; });
+    result = JoinPath(result, is_index ? "N" : part);
+    begin = end + 1;
+  }
+  return result;
+}
+
+// Whether `name` is the field's path, the end of it, or ends in another spelling of its key.
+bool Means(const std::string& name, const FieldPath& field) {
+  const auto is_end = [&name](const std::string& path) {
+    if (name.size() > path.size()) return false;
+    const std::size_t begin = path.size() - name.size();
+    return path.compare(begin, name.size(), name) == 0 && (begin == 0 || path[begin - 1] == '.');
+  };
+  if (is_end(field.path)) return true;
+  const std::string parent = field.path.substr(0, field.path.size() - field.row->key.size());
+  return std::any_of(field.row->aliases.begin(), field.row->aliases.end(),
+                     [&](const std::string& alias) { return is_end(parent + alias); });
+}
+
+ConfigNode List(std::vector<ConfigNode> items) {
+  ConfigNode list;
+  list.kind = ConfigNode::Kind::kSequence;
+  list.items = std::move(items);
+  return list;
+}
+
+ConfigNode TypeIs(std::string_view type, std::string_view description) {
+  ConfigNode schema = MakeMapping();
+  schema.Set("description", {}, MakeText(std::string(description)));
+  schema.Set("type", {}, MakeText(std::string(type)));
+  return schema;
+}
+
+ConfigNode& Properties(ConfigNode& schema) { return schema.Find("properties")->value; }
+
+// A mapping of a file or of a job, which may start from another and say where its values come from.
+ConfigNode MappingSchema(const FieldTable& table, SchemaMode mode) {
+  ConfigNode schema = FieldsSchema(table, mode);
+  ConfigNode sources = TypeIs("object", "a source for every value, by its path");
+  sources.Set("additionalProperties", {}, TypeIs("string", "where the value comes from"));
+  Properties(schema).Set("base", {}, TypeIs("string", "a name or file whose keys are taken over"));
+  Properties(schema).Set("sources", {}, std::move(sources));
+  return schema;
+}
+
+ConfigNode ModelMapping(SchemaMode mode) {
+  ConfigNode schema = MappingSchema(ModelFields().fields(), mode);
+  Properties(schema).Set("transformer", {}, FieldsSchema(TransformerFields().fields(), mode));
+  ConfigNode list = FieldsSchema(LayerListFields().fields(), mode);
+  for (ConfigEntry& entry : Properties(list).entries) {
+    Properties(schema).Set(entry.key, {}, std::move(entry.value));
+  }
+  return schema;
+}
+
+// A Hugging Face config.json: dozens of keys, told by one.
+ConfigNode HfMapping() {
+  ConfigNode schema = TypeIs("object", "a Hugging Face config.json");
+  schema.Set("required", {}, List({MakeText("model_type")}));
+  return schema;
+}
+
+void SetReference(ConfigNode& job, std::string_view key, std::vector<ConfigNode> mappings) {
+  ConfigNode& reference = Properties(job).Find(key)->value;
+  mappings.insert(mappings.begin(), TypeIs("string", "a name of configs/ or a file"));
+  reference.Set("anyOf", {}, List(std::move(mappings)));
+}
+
+std::string Write(ConfigNode schema, std::string_view title) {
+  ConfigNode root = MakeMapping();
+  root.Set("$schema", {}, MakeText("http://json-schema.org/draft-07/schema#"));
+  root.Set("title", {}, MakeText(std::string(title)));
+  for (ConfigEntry& entry : schema.entries) root.Set(entry.key, {}, std::move(entry.value));
+  return WriteJson(root) + "\n";
+}
+
+}  // namespace
+
+std::string JobSchema() {
+  ConfigNode schema = FieldsSchema(JobFields().fields(), SchemaMode::kWhole);
+  SetReference(schema, "model", {ModelMapping(SchemaMode::kPartial), HfMapping()});
+  SetReference(schema, "hardware",
+               {MappingSchema(HardwareFields().fields(), SchemaMode::kPartial)});
+  SetReference(schema, "network", {MappingSchema(NetworkFields().fields(), SchemaMode::kPartial)});
+  return Write(std::move(schema), "stepsim job");
+}
+
+std::string HardwareSchema() {
+  return Write(MappingSchema(HardwareFields().fields(), SchemaMode::kWhole),
+               "stepsim hardware profile");
+}
+
+std::string NetworkSchema() {
+  return Write(MappingSchema(NetworkFields().fields(), SchemaMode::kWhole), "stepsim network");
+}
+
+std::string ModelSchema() {
+  return Write(ModelMapping(SchemaMode::kWhole), "stepsim network description");
+}
+
+std::vector<std::string> AllFieldPaths() {
+  std::vector<std::string> paths;
+  for (const FieldPath& field : AllFields()) paths.push_back(field.path);
+  return paths;
+}
+
+std::string DescribeField(std::string_view name) {
+  const std::string path = WithoutIndices(name);
+  const std::vector<FieldPath> fields = AllFields();
+  std::string text;
+  for (const FieldPath& field : fields) {
+    if (!Means(path, field)) continue;
+    text += text.empty() ? "" : "\n";
+    text += DescribeField(field);
+  }
+  if (!text.empty()) return text;
+  std::vector<std::string> names;
+  for (const FieldPath& field : fields) {
+    names.push_back(field.path);
+    names.push_back(field.row->key);
+    names.insert(names.end(), field.row->aliases.begin(), field.row->aliases.end());
+  }
+  const std::string nearest = Nearest(name, names);
+  throw ConfigError(
+      Place{}, fmt::format("found no field {}{}", DescribeFound(MakeText(std::string(name))),
+                           nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
+}
+
+}  // namespace stepsim
