@@ -26,9 +26,9 @@ class StepBuilder {
     const auto microsteps = static_cast<std::int32_t>(job_.batch.gradient_accumulation_steps);
     for (std::int32_t m = 0; m < microsteps; ++m) {
       const Moment moment{rank_, m, step, m == 0, m + 1 == microsteps};
-      rank_.SetPosition(Phase::kForward, m, step);
+      rank_.SetPosition(Phase::kForward, {m, step});
       Forward(moment);
-      rank_.SetPosition(Phase::kBackward, m, step);
+      rank_.SetPosition(Phase::kBackward, {m, step});
       Backward(moment);
       if (moment.is_last_microstep) Optimize(moment);
     }
@@ -78,7 +78,7 @@ class StepBuilder {
 
   void Optimize(const Moment& moment) {
     strategy_.BeforeOptimizer(moment);
-    rank_.SetPosition(Phase::kOptimizer, moment.microstep, moment.step);
+    rank_.SetPosition(Phase::kOptimizer, {moment.microstep, moment.step});
     for (const ComputeWork& work : OptimizerWork(job_.optimizer, workload_)) {
       rank_.Launch(rank_.compute(), work, "optimizer");
     }

@@ -19,14 +19,15 @@ StreamId RankProgram::NoteStream(StreamId stream) {
   return stream;
 }
 
-void RankProgram::SetPosition(Phase phase, std::int32_t microstep, std::int32_t step) {
+void RankProgram::SetPosition(Phase phase, Position position) {
   phase_ = phase;
-  microstep_ = microstep;
-  step_ = step;
+  position_ = position;
 }
 
-Label RankProgram::MakeLabel(std::string name, Site site) const {
-  return {std::move(name), site, phase_, microstep_, step_};
+TaskId RankProgram::AddTask(StreamId stream, const Work& work, std::string name, Site site) {
+  graph_.SetPosition(position_);
+  const LabelId label = graph_.AddLabel({std::move(name), site, phase_});
+  return graph_.AddTask(graph_.AddWork(work), label, stream);
 }
 
 TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, Site site) {
@@ -34,11 +35,9 @@ TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, 
   if (host_ != kNoId<StreamId>) {
     const auto* kernel = std::get_if<ComputeWork>(&work);
     const HostWork host{.launches = kernel != nullptr ? kernel->kernels : 1};
-    launch = graph_.AddTask(graph_.AddWork(host), graph_.AddLabel(MakeLabel("launch", Site::kNone)),
-                            host_);
+    launch = AddTask(host_, host, "launch", Site::kNone);
   }
-  const LabelId label = graph_.AddLabel(MakeLabel(std::move(name), site));
-  const TaskId task = graph_.AddTask(graph_.AddWork(work), label, stream);
+  const TaskId task = AddTask(stream, work, std::move(name), site);
   if (launch != kNoId<TaskId>) graph_.AddDependency(launch, task);
   std::vector<TaskId>& waits = waits_[stream];
   for (const TaskId event : waits) graph_.AddDependency(event, task);
@@ -54,9 +53,7 @@ TaskId RankProgram::LaunchCollective(StreamId stream, const CollectiveWork& work
 }
 
 void RankProgram::RunOnHost(const HostWork& work, std::string name) {
-  if (host_ == kNoId<StreamId>) return;
-  const LabelId label = graph_.AddLabel(MakeLabel(std::move(name), Site::kNone));
-  graph_.AddTask(graph_.AddWork(work), label, host_);
+  if (host_ != kNoId<StreamId>) AddTask(host_, work, std::move(name), Site::kNone);
 }
 
 void RankProgram::Wait(StreamId stream, StreamEvent event) {

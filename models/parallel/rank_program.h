@@ -47,8 +47,8 @@ class RankProgram {
   TaskGraphBuilder& graph() { return graph_; }
   StreamId AddStream(const std::string& name) { return NoteStream(graph_.AddStream(rank_, name)); }
 
-  // Where the program is; goes into the label of every launch.
-  void SetPosition(Phase phase, std::int32_t microstep, std::int32_t step);
+  // Where the program is: recorded with every launch.
+  void SetPosition(Phase phase, Position position);
 
   TaskId Launch(StreamId stream, const Work& work, std::string name, Site site = Site::kNone);
   TaskId LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name, Site site);
@@ -60,7 +60,7 @@ class RankProgram {
 
  private:
   StreamId NoteStream(StreamId stream);
-  Label MakeLabel(std::string name, Site site) const;
+  TaskId AddTask(StreamId stream, const Work& work, std::string name, Site site);
 
   TaskGraphBuilder& graph_;
   Meetings& meetings_;
@@ -70,8 +70,7 @@ class RankProgram {
   StreamId compute_;
   std::map<GroupId, std::size_t> calls_;            // collectives issued so far, per group
   Phase phase_ = Phase::kOther;
-  std::int32_t microstep_ = 0;
-  std::int32_t step_ = 0;
+  Position position_;
 };
 
 }  // namespace stepsim

@@ -32,14 +32,19 @@ struct Label {
   std::string name;  // "layer3.mlp.fc1.wgrad"
   Site site = Site::kNone;
   Phase phase = Phase::kOther;
-  std::int32_t microstep = 0;
-  std::int32_t step = 0;  // which consecutive step of the simulation
   bool operator==(const Label&) const = default;
   // Not <=>: libc++ 14 has none for strings.
   bool operator<(const Label& other) const {
-    return std::tie(name, site, phase, microstep, step) <
-           std::tie(other.name, other.site, other.phase, other.microstep, other.step);
+    return std::tie(name, site, phase) < std::tie(other.name, other.site, other.phase);
   }
+};
+
+// Where in the simulation a task is. Apart from the label: an operator keeps its name through
+// thousands of micro-steps.
+struct Position {
+  std::int32_t microstep = 0;
+  std::int32_t step = 0;  // of consecutive ones
+  bool operator==(const Position&) const = default;
 };
 
 struct StreamInfo {
@@ -97,6 +102,9 @@ class TaskGraph {
   TaskKind kind(TaskId t) const { return kinds_[works_of_[t]]; }
   const Label& label(TaskId t) const { return labels_[labels_of_[t]]; }
   LabelId label_id(TaskId t) const { return labels_of_[t]; }
+  Position position(TaskId t) const {
+    return positions_of_.empty() ? Position{} : positions_[positions_of_[t]];
+  }
   RankId rank(TaskId t) const { return streams_[streams(t).front()].rank; }
   std::span<const StreamId> streams(TaskId t) const;
 
@@ -133,6 +141,8 @@ class TaskGraph {
 
   IdVector<TaskId, WorkId> works_of_;
   IdVector<TaskId, LabelId> labels_of_;
+  IdVector<TaskId, std::uint32_t> positions_of_;  // into positions_; empty: all are at {0, 0}
+  std::vector<Position> positions_;
   IdVector<TaskId, StreamId> stream_of_;  // kMultiStreamBit: index into multi_stream_begin_
   std::vector<std::uint32_t> multi_stream_begin_;
   std::vector<StreamId> multi_streams_;

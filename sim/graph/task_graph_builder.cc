@@ -80,6 +80,20 @@ LabelId TaskGraphBuilder::AddLabel(const Label& label) {
   return position->second;
 }
 
+void TaskGraphBuilder::SetPosition(Position position) {
+  std::vector<Position>& known = graph_.positions_;
+  if (known.empty()) known.push_back({});
+  // Programs move on slowly and repeat from rank to rank: the current one, the next, or search.
+  if (known[position_] == position) return;
+  if (position_ + 1 < known.size() && known[position_ + 1] == position) {
+    ++position_;
+    return;
+  }
+  const auto found = std::find(known.begin(), known.end(), position);
+  position_ = static_cast<std::uint32_t>(found - known.begin());
+  if (found == known.end()) known.push_back(position);
+}
+
 TaskId TaskGraphBuilder::AddTask(WorkId work, LabelId label, StreamId stream) {
   SIM_CHECK(Index(stream) < graph_.streams_.size(), "AddTask: unknown stream");
   if (graph_.task_count() >= kMaxTasks) throw SimulationError("more than 10^9 tasks in one graph");
@@ -87,6 +101,11 @@ TaskId TaskGraphBuilder::AddTask(WorkId work, LabelId label, StreamId stream) {
             "a transfer needs a site: exposed time is accounted by it");
   const TaskId task = graph_.works_of_.push_back(work);
   graph_.labels_of_.push_back(label);
+  if (position_ != 0 || !graph_.positions_of_.empty()) {
+    // The first task elsewhere than at the begin makes the table; those before it are at index 0.
+    while (graph_.positions_of_.size() < Index(task)) graph_.positions_of_.push_back(0);
+    graph_.positions_of_.push_back(position_);
+  }
   graph_.stream_of_.push_back(stream);
   last_on_stream_[stream] = task;
   return task;

@@ -30,6 +30,9 @@ class TaskGraphBuilder {
   WorkId AddWork(const Work& work);      // equal works get equal ids
   LabelId AddLabel(const Label& label);  // equal labels get equal ids
 
+  // The position of the tasks added from now on.
+  void SetPosition(Position position);
+
   // Appends to the stream(s). REQUIRES: streams not empty, all of one rank, no stream twice.
   TaskId AddTask(WorkId work, LabelId label, StreamId stream);
   TaskId AddTask(WorkId work, LabelId label, std::span<const StreamId> streams);
@@ -69,6 +72,7 @@ class TaskGraphBuilder {
   std::uint32_t rendezvous_count_ = 0;
   std::map<Work, WorkId> work_ids_;
   std::map<Label, LabelId> label_ids_;
+  std::uint32_t position_ = 0;  // index of the current one
 };
 
 }  // namespace stepsim

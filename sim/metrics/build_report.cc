@@ -22,10 +22,10 @@ LastStep FindLastStep(const TaskGraph& graph, const Timeline& timeline) {
   found.slowest = graph.rank(timeline.last_task);
   std::int32_t last_step = 0;
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
-    last_step = std::max(last_step, graph.label(t).step);
+    last_step = std::max(last_step, graph.position(t).step);
   }
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
-    if (graph.label(t).step == last_step) continue;
+    if (graph.position(t).step == last_step) continue;
     found.window.begin = std::max(found.window.begin, timeline.end[t]);
   }
   return found;
@@ -40,7 +40,7 @@ std::vector<MicrostepReport> ReportMicrosteps(const TaskGraph& graph, const Task
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
     if (graph.rank(t) != step.slowest || timeline.end[t] <= step.window.begin) continue;
     const Label& label = graph.label(t);
-    const auto m = static_cast<std::size_t>(label.microstep);
+    const auto m = static_cast<std::size_t>(graph.position(t).microstep);
     if (m >= begins.size()) {
       begins.resize(m + 1, step.window.end);
       reduces.resize(m + 1, false);

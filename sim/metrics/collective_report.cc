@@ -28,7 +28,7 @@ class Reporter {
     const Label& label = graph_.label(task);
     report.name = label.name;
     report.site = label.site;
-    report.microstep = label.microstep;
+    report.microstep = graph_.position(task).microstep;
     if (const auto* work = std::get_if<CollectiveWork>(&graph_.work(task))) {
       const ProcessGroup& group = graph_.group(work->group);
       report.op = work->op;

@@ -326,7 +326,7 @@ void TraceWriter::PutKernelArguments(TaskId task, const Track& track) {
   text_.Put(",\"phase\":\"");
   text_.Put(ToString(label.phase));
   text_.Put("\",\"microstep\":");
-  text_.PutInteger(label.microstep);
+  text_.PutInteger(graph_.position(task).microstep);
   const BoundBy cause = timeline_.bound_by[task];
   if (cause.bound() == Bound::kBegin) return text_.Put(",\"bound_by\":\"begin\"");
   text_.Put(cause.bound() == Bound::kDependency ? ",\"bound_by\":\"dependency\",\"after\":"

@@ -170,7 +170,7 @@ TEST(Ddp, NoSyncReducesInTheLastMicrostepOnly) {
   EXPECT_EQ(collectives, 3);
   for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
     if (run.graph.kind(t) == TaskKind::kTransfer) {
-      EXPECT_EQ(run.graph.label(t).microstep, 1);
+      EXPECT_EQ(run.graph.position(t).microstep, 1);
     }
   }
   // 95 = one forward, loss and backward; 123 = ddp-steady; 2 additions before the last all_reduce

@@ -1,0 +1,255 @@
+// The command line from the outside: arguments and files in; exit status, text and files out.
+#include "tools/stepsim/cli.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace stepsim {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Answer {
+  int status = 0;
+  std::string out, err;
+};
+
+Answer Ask(std::vector<std::string> arguments, const std::string& input = "",
+           bool out_is_terminal = false) {
+  arguments.insert(arguments.begin(), {"--configs", STEPSIM_SOURCE_DIR "/configs"});
+  std::istringstream in(input);
+  std::ostringstream out, err;
+  const int status = RunCli(arguments, {in, out, err, out_is_terminal, ""});
+  return {status, out.str(), err.str()};
+}
+
+std::string ReadAll(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// A folder of its own for each test, removed at the end.
+class Cli : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::temp_directory_path() / (std::string("stepsim_cli_") + info->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(Path(name)) << text;
+    return Path(name);
+  }
+  std::vector<std::string> Files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  fs::path folder_;
+};
+
+// Round numbers: 2 GPUs, no latency, 1e9 parameters of fp32 over 100 GB/s.
+const char kJob[] = R"(name: round numbers
+model:
+  name: two layers
+  layers:
+    - {name: a, parameters: [{name: a.weight, elements: 500000000}], forward_flops: 1 TFLOP}
+    - {name: b, parameters: [{name: b.weight, elements: 500000000}], forward_flops: 1 TFLOP}
+hardware: {base: ideal, gpus_per_node: 2, intra_node: {bandwidth: 100 GB/s, latency: 0 us}}
+optimizer: none
+precision: {compute: bf16, parameters: fp32}
+)";
+
+TEST_F(Cli, RunPrintsTheSummary) {
+  const Answer answer = Ask({"run", Write("job.yaml", kJob)});
+  EXPECT_EQ(answer.status, kExitSuccess) << answer.err;
+  EXPECT_THAT(answer.out, StartsWith("round numbers"));
+  EXPECT_THAT(answer.out, HasSubstr("gradient_reduce"));
+  EXPECT_EQ(answer.err, "");
+  EXPECT_EQ(answer.out.find('\033'), std::string::npos);  // no colour into a file
+}
+
+TEST_F(Cli, ColourOnATerminalOnly) {
+  const std::string job = Write("job.yaml", kJob);
+  EXPECT_THAT(Ask({"run", job}, "", true).out, HasSubstr("\033["));
+}
+
+TEST_F(Cli, QuietSaysNothing) {
+  const Answer answer = Ask({"run", Write("job.yaml", kJob), "--quiet"});
+  EXPECT_EQ(answer.status, kExitSuccess);
+  EXPECT_EQ(answer.out + answer.err, "");
+}
+
+TEST_F(Cli, ReadsAJobFromStandardInput) {
+  EXPECT_EQ(Ask({"run", "-", "-q"}, kJob).status, kExitSuccess);
+}
+
+TEST_F(Cli, FindsAShippedJobByName) {
+  EXPECT_EQ(Ask({"run", "lesson_serial", "-q"}).status, kExitSuccess);
+}
+
+TEST_F(Cli, ExportsEveryFormat) {
+  const std::string job = Write("job.yaml", kJob);
+  const Answer answer =
+      Ask({"run", job, "--export", Path("x.json"), "--export", Path("x.csv"), "--export",
+           Path("x.md"), "--export", Path("x.trace.json"), "--export", Path("x.trace.json.gz")});
+  EXPECT_EQ(answer.status, kExitSuccess) << answer.err;
+  EXPECT_THAT(Files(), testing::ElementsAre("job.yaml", "x.csv", "x.json", "x.md", "x.trace.json",
+                                            "x.trace.json.gz"));
+  const auto result = nlohmann::json::parse(ReadAll(Path("x.json")));
+  EXPECT_EQ(result["schema"], "stepsim.result/1");
+  // 2(n-1)/n x 4e9 bytes / 100 GB/s = 40 ms on the wire, as two buckets.
+  EXPECT_NEAR(result["communication_s"].get<double>(), 0.040, 1e-9);
+  EXPECT_TRUE(nlohmann::json::parse(ReadAll(Path("x.trace.json"))).contains("traceEvents"));
+  EXPECT_EQ(ReadAll(Path("x.trace.json.gz")).substr(0, 2), "\x1f\x8b");
+}
+
+// Standard output belongs to the export; the summary moves to standard error.
+TEST_F(Cli, ExportsToStandardOutput) {
+  const Answer answer = Ask({"run", Write("job.yaml", kJob), "--export", "-"});
+  EXPECT_EQ(nlohmann::json::parse(answer.out)["schema"], "stepsim.result/1");
+  EXPECT_THAT(answer.err, StartsWith("round numbers"));
+  EXPECT_THAT(Ask({"run", Path("job.yaml"), "--export", "-.md", "-q"}).out, HasSubstr("| "));
+}
+
+TEST_F(Cli, SetOverridesAField) {
+  const std::string job = Write("job.yaml", kJob);
+  const auto step = [&](const std::vector<std::string>& extra) {
+    std::vector<std::string> arguments = {"run", job, "-q", "--export", "-"};
+    arguments.insert(arguments.end(), extra.begin(), extra.end());
+    return nlohmann::json::parse(Ask(arguments).out)["communication_s"].get<double>();
+  };
+  EXPECT_NEAR(step({"--set", "hardware.intra_node.bandwidth=200 GB/s"}), 0.020, 1e-9);
+  EXPECT_NEAR(step({"--set", "hardware.intra_node.bandwidth=200 GB/s", "--set",
+                    "plan.ddp.comm_hook=bf16_compress"}),
+              0.010, 1e-9);
+}
+
+TEST_F(Cli, RefusesAnUnwritablePlace) {
+  const std::string job = Write("job.yaml", kJob);
+  Write("file", "");
+  const Answer answer = Ask({"run", job, "-q", "--export", Path("file/x.json")});
+  EXPECT_EQ(answer.status, kExitInternal);
+  EXPECT_EQ(answer.err, "error: cannot write " + Path("file/x.json") + ": Not a directory\n");
+  EXPECT_THAT(Files(), testing::ElementsAre("file", "job.yaml"));
+}
+
+TEST_F(Cli, ChecksExportNamesBeforeTheWork) {
+  const Answer answer =
+      Ask({"run", Write("job.yaml", kJob), "--export", Path("x.jsno"), "--export", Path("y.png")});
+  EXPECT_EQ(answer.status, kExitInput);
+  EXPECT_THAT(answer.err, HasSubstr("x.jsno: no writer for this file name, allowed endings: "));
+  EXPECT_THAT(answer.err, HasSubstr("did you mean '.json'?"));
+  EXPECT_THAT(answer.err, HasSubstr("y.png: no writer"));
+  EXPECT_THAT(Files(), testing::ElementsAre("job.yaml"));
+}
+
+TEST_F(Cli, ReportsEveryMistakeOfAJobAtOnce) {
+  const std::string job = Write("job.yaml",
+                                "modle: gpt2\n"
+                                "model: gpt2\n"
+                                "hardware: a100-80g-dxg\n"
+                                "nodes: -2\n"
+                                "plan: {strategy: dpp}\n");
+  const Answer answer = Ask({"run", job});
+  EXPECT_EQ(answer.status, kExitInput);
+  EXPECT_THAT(answer.err, HasSubstr("job.yaml:1:1: "));
+  EXPECT_THAT(answer.err, HasSubstr("did you mean 'model'?"));
+  EXPECT_THAT(answer.err, HasSubstr("did you mean 'a100-80g-dgx'?"));
+  EXPECT_THAT(answer.err, HasSubstr("job.yaml:4:8: nodes: found '-2'"));
+  EXPECT_THAT(answer.err, HasSubstr("did you mean 'ddp'?"));
+}
+
+TEST_F(Cli, NamesAMissingFile) {
+  const Answer answer = Ask({"run", Path("absent.yaml")});
+  EXPECT_EQ(answer.status, kExitInput);
+  EXPECT_THAT(answer.err, HasSubstr("absent.yaml: found no such file"));
+}
+
+TEST_F(Cli, RefusesJobsTooLargeToBeMeant) {
+  const Answer answer = Ask({"run", "llama-3.2-3b_ddp_16xa100", "--set",
+                             "batch.gradient_accumulation_steps=10000", "--set", "simulate.steps=4"});
+  EXPECT_EQ(answer.status, kExitInput);
+  EXPECT_THAT(answer.err, HasSubstr("million tasks, allowed: 50 million"));
+}
+
+TEST_F(Cli, UnknownCommandsAndOptionsHaveAHint) {
+  EXPECT_EQ(Ask({"rum"}).err.substr(0, 6), "error:");
+  std::istringstream in;
+  std::ostringstream out, err;
+  EXPECT_EQ(RunCli({"rum"}, {in, out, err, false, ""}), kExitInput);
+  EXPECT_EQ(err.str(),
+            "error: unknown command 'rum', allowed: run, list, describe, schema; did you mean "
+            "'run'?\n");
+  const Answer option = Ask({"run", "x.yaml", "--exprt", "y"});
+  EXPECT_EQ(option.status, kExitInput);
+  EXPECT_THAT(option.err, HasSubstr("did you mean '--export'?"));
+}
+
+TEST_F(Cli, EveryCommandHasHelpWithAnExample) {
+  for (const char* command : {"run", "list", "describe", "schema"}) {
+    const Answer answer = Ask({command, "--help"});
+    EXPECT_EQ(answer.status, kExitSuccess) << command;
+    EXPECT_THAT(answer.out, HasSubstr(std::string("Example:\n  stepsim ") + command));
+  }
+  EXPECT_THAT(Ask({"--version"}).out, testing::MatchesRegex("stepsim [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+}
+
+TEST_F(Cli, ListsEverythingThatAJobCanName) {
+  const Answer all = Ask({"list"});
+  EXPECT_EQ(all.status, kExitSuccess);
+  for (const char* name : {"a100-80g-dgx", "ethernet-25g", "resnet-50", "lesson_serial", "ddp",
+                           "hierarchical", "palm", "step_time_s", ".trace.json.gz"}) {
+    EXPECT_THAT(all.out, HasSubstr(std::string("  ") + name)) << name;
+  }
+  EXPECT_EQ(all.out.find("error:"), std::string::npos);
+  EXPECT_THAT(Ask({"list", "hardwear"}).err, HasSubstr("did you mean 'hardware'?"));
+}
+
+TEST_F(Cli, DescribesFieldsAndMetrics) {
+  EXPECT_THAT(Ask({"describe", "plan.ddp.bucket_cap_mb"}).out, HasSubstr("MiB"));
+  EXPECT_THAT(Ask({"describe", "step_time_s"}).out, HasSubstr("unit     s"));
+  const Answer unknown = Ask({"describe", "bukcet_cap_mb"});
+  EXPECT_EQ(unknown.status, kExitInput);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'bucket_cap_mb'?"));
+}
+
+TEST_F(Cli, SchemasAreJson) {
+  for (const char* kind : {"job", "hardware", "network", "model"}) {
+    const auto schema = nlohmann::json::parse(Ask({"schema", kind}).out);
+    EXPECT_THAT(schema["$schema"].get<std::string>(), HasSubstr("json-schema.org"));
+  }
+  EXPECT_EQ(Ask({"schema", "jobb"}).status, kExitInput);
+}
+
+// Two runs are byte-identical, whatever the format.
+TEST_F(Cli, ResultsAreReproducible) {
+  const std::string job = Write("job.yaml", kJob);
+  for (const char* format : {"-", "-.csv", "-.md", "-.trace.json"}) {
+    const auto once = Ask({"run", job, "-q", "--export", format}).out;
+    EXPECT_FALSE(once.empty());
+    EXPECT_EQ(once, Ask({"run", job, "-q", "--export", format}).out) << format;
+  }
+}
+
+}  // namespace
+}  // namespace stepsim
