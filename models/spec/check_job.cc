@@ -134,6 +134,11 @@ class JobChecker {
     if (AnyInvalid({"gpus_per_node", "hardware.gpus_per_node", "nodes", "plan.data_parallel"})) {
       return;
     }
+    constexpr std::int64_t kMostGpus = 10'000'000;
+    if (job_.gpus() > kMostGpus) {
+      Report("nodes", fmt::format("found {} x {} GPUs, allowed: at most {}", job_.nodes,
+                                  job_.gpus_per_node, kMostGpus));
+    }
     if (UsesDdp(job_) && job_.plan.data_parallel != job_.gpus()) {
       Report("plan.data_parallel",
              fmt::format("data_parallel ({}) must equal nodes x gpus_per_node ({} x {}); nearest "
@@ -263,7 +268,7 @@ class JobChecker {
   }
 
   void CheckTaskCount(std::int64_t layers) {
-    constexpr double kMost = 1e6;
+    constexpr double kMost = 250'000;  // about 2 GB of tasks
     const double ranks = job_.simulate.all_ranks ? static_cast<double>(job_.gpus()) : 1.0;
     const double count = static_cast<double>(layers) * ranks *
                          static_cast<double>(job_.batch.gradient_accumulation_steps) *

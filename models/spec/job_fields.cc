@@ -82,7 +82,7 @@ const StructTable<BatchSpec>& BatchFields() {
           .Aliases({"seq_length", "seq_len", "max_seq_len"}),
       Field("gradient_accumulation_steps", &BatchSpec::gradient_accumulation_steps,
             "micro-steps of an optimizer step")
-          .Range(1, 10'000)
+          .Range(1, 4096)
           .Aliases({"gradient_accumulation", "grad_accum"}),
   };
   return table;

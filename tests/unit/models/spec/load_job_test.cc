@@ -305,6 +305,8 @@ TEST(CheckJob, Cluster) {
       "--set gpus_per_node=5: gpus_per_node: found 5, allowed: at most the 4 of hardware box");
   EXPECT_EQ(ErrorOf(kJob, {"plan.data_parallel=8"}), "no error");
   EXPECT_EQ(ErrorOf(kJob, {"gpus_per_node=4"}), "no error");
+  EXPECT_EQ(ErrorOf(kJob, {"nodes=1000000", "hardware.gpus_per_node=1000"}),
+            "--set nodes=1000000: nodes: found 1000000 x 1000 GPUs, allowed: at most 10000000");
   EXPECT_EQ(ErrorOf(kJob, {"nodes=2048", "simulate.ranks=all"}), "no error");
   EXPECT_EQ(ErrorOf(kJob, {"nodes=2049", "simulate.ranks=all"}),
             "--set simulate.ranks=all: simulate.ranks: found 'all' for 8196 GPUs, allowed: at most "
@@ -344,7 +346,7 @@ TEST(CheckJob, AbsurdSizes) {
   EXPECT_THAT(ErrorOf(kJob, {"batch.micro_batch_size=1000000", "batch.sequence_length=10000000",
                              "model.transformer.vocab_size=100000000"}),
               testing::HasSubstr("found activations of about"));
-  EXPECT_THAT(ErrorOf(kJob, {"batch.gradient_accumulation_steps=10000", "simulate.steps=1000"}),
+  EXPECT_THAT(ErrorOf(kJob, {"batch.gradient_accumulation_steps=4096", "simulate.steps=1000"}),
               testing::HasSubstr("layers x micro-steps x steps x simulated ranks"));
 }
 

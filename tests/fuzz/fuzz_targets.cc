@@ -1,0 +1,64 @@
+#include "tests/fuzz/fuzz_targets.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/spec/config_source.h"
+#include "models/spec/load_job.h"
+#include "sim/base/diagnostics.h"
+
+namespace stepsim {
+namespace {
+
+const MemoryConfigSource& Source() {
+  static const MemoryConfigSource source(std::map<std::string, std::string>{
+      {"hardware/box.yaml",
+       "{name: box, gpus_per_node: 4, gpu: {name: chip, peak: {bf16: 1 TFLOP/s}, hbm_bandwidth: 1 "
+       "TB/s, memory: 80 GiB, sms: 100}, intra_node: {type: nvlink, bandwidth: 1 GB/s}, network: "
+       "{name: n, link: {type: infiniband, bandwidth: 1 Gb/s}}}"},
+      {"models/tiny.yaml",
+       "{name: tiny, transformer: {layers: 2, hidden_size: 8, heads: 2, ffn_size: 8, vocab_size: "
+       "9}}"},
+      {"networks/slow.yaml", "{name: slow, link: {type: ethernet, bandwidth: 1 Gb/s}}"},
+      {"a.yaml", "{base: a.yaml}"},
+  });
+  return source;
+}
+
+// What is accepted must be accepted again when it is written out, and mean the same.
+void CheckRoundTrip(const ResolvedJob& resolved) {
+  const ResolvedJob again = LoadJobText(resolved.resolved_json, "again.json", {}, Source());
+  if (again.resolved_json != resolved.resolved_json) std::abort();
+}
+
+}  // namespace
+
+void FuzzConfig(std::string_view bytes) {
+  try {
+    // A first line "--set path=value" is a setting.
+    std::vector<std::string> sets;
+    constexpr std::string_view kSet = "--set ";
+    while (bytes.substr(0, kSet.size()) == kSet) {
+      const std::size_t end = std::min(bytes.find('\n'), bytes.size());
+      sets.emplace_back(bytes.substr(kSet.size(), end - kSet.size()));
+      bytes.remove_prefix(std::min(end + 1, bytes.size()));
+    }
+    CheckRoundTrip(LoadJobText(bytes, "fuzz.yaml", sets, Source()));
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().empty()) std::abort();
+  }
+}
+
+void FuzzHfConfig(std::string_view bytes) {
+  try {
+    LoadModelText(bytes, "config.json");
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().empty()) std::abort();
+  }
+}
+
+}  // namespace stepsim

@@ -1,0 +1,16 @@
+// What is fed with hostile bytes? Each reader behind one function, for libFuzzer and for the replay
+// of its corpus in the ordinary tests.
+#pragma once
+
+#include <string_view>
+
+namespace stepsim {
+
+// A job with all its presets; the bytes are the job. A ConfigError is a correct answer; a crash, a
+// hang or an InternalError is not.
+void FuzzConfig(std::string_view bytes);
+
+// The bytes are a Hugging Face config.json.
+void FuzzHfConfig(std::string_view bytes);
+
+}  // namespace stepsim

@@ -1,0 +1,49 @@
+// Every input that the fuzzers start from, and every one that ever crashed, as ordinary tests.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "tests/fuzz/fuzz_targets.h"
+
+namespace stepsim {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> FilesIn(const std::string& folder) {
+  std::vector<fs::path> files;
+  const fs::path root = fs::path(STEPSIM_SOURCE_DIR) / "tests/fuzz" / folder;
+  if (!fs::exists(root)) return {};  // no crash was ever found
+  for (const auto& entry : fs::directory_iterator(root)) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string ReadFile(const fs::path& path) {
+  std::ifstream stream(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+TEST(FuzzReplay, Corpus) {
+  const std::vector<fs::path> jobs = FilesIn("corpus/config");
+  const std::vector<fs::path> models = FilesIn("corpus/hf_config");
+  ASSERT_FALSE(jobs.empty());
+  ASSERT_FALSE(models.empty());
+  for (const fs::path& path : jobs) EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
+  for (const fs::path& path : models) EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
+}
+
+TEST(FuzzReplay, FormerCrashes) {
+  for (const fs::path& path : FilesIn("crashes")) {
+    EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
+    EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
+  }
+}
+
+}  // namespace
+}  // namespace stepsim
