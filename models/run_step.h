@@ -15,7 +15,7 @@ struct StepResult {
   StepReport report;
 };
 
-// Throws SimulationError when the step cannot finish, ConfigError when it is too large to be meant.
+// Throws SimulationError when the step cannot finish.
 StepResult RunStep(const ResolvedJob& resolved);
 
 }  // namespace stepsim

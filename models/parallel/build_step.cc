@@ -1,7 +1,5 @@
 #include "models/parallel/build_step.h"
 
-#include <fmt/format.h>
-
 #include <numeric>
 #include <string>
 
@@ -10,12 +8,9 @@
 #include "models/workload/kernel_work.h"
 #include "models/workload/optimizer_work.h"
 #include "sim/base/check.h"
-#include "sim/base/diagnostics.h"
 
 namespace stepsim {
 namespace {
-
-constexpr double kMostTasks = 50e6;  // some 4 GB of graph and timeline
 
 class StepBuilder {
  public:
@@ -102,25 +97,10 @@ class StepBuilder {
   Strategy& strategy_;
 };
 
-void CheckSize(const JobSpec& job, const Workload& workload, std::int64_t simulated_ranks) {
-  double kernels = static_cast<double>(workload.parameters.size()) * 3;
-  for (const ModelUnit& unit : workload.units) kernels += static_cast<double>(unit.operators.size()) * 4;
-  const double tasks = kernels * static_cast<double>(job.batch.gradient_accumulation_steps) *
-                       static_cast<double>(job.simulate.steps) *
-                       static_cast<double>(simulated_ranks);
-  if (tasks <= kMostTasks) return;
-  throw ConfigError(
-      {job.file, 0, 0},
-      fmt::format("the step would have about {:.0f} million tasks, allowed: {:.0f} million; use "
-                  "fewer micro-steps, or simulate.ranks: folded",
-                  tasks / 1e6, kMostTasks / 1e6));
-}
-
 }  // namespace
 
 TaskGraph BuildStep(const JobSpec& job, const Workload& workload) {
   const std::int64_t simulated = job.simulate.all_ranks ? job.gpus() : 1;
-  CheckSize(job, workload, simulated);
   const StrategyRow* row = FindStrategy(job.plan.strategy);
   SIM_CHECK(row != nullptr, "the job names an unknown strategy");
 

@@ -9,7 +9,6 @@
 namespace stepsim {
 
 // One simulated rank stands for all replicas, unless the job unfolds them.
-// Throws ConfigError when the step would have too many tasks to be meant.
 TaskGraph BuildStep(const JobSpec& job, const Workload& workload);
 
 }  // namespace stepsim

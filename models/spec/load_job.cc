@@ -110,7 +110,7 @@ S LoadText(std::string_view text, const std::string& file_name, ConfigKind kind,
            const StructTable<S>& table) {
   FieldReading reading;
   const ConfigNode node =
-      PrepareMapping(ReadConfig(text, file_name), kind, "", reading.diagnostics);
+      PrepareMapping(ReadConfig(text, file_name, reading.diagnostics), kind, "", reading.diagnostics);
   S spec;
   ReadStruct(node, table, "", spec, reading);
   reading.diagnostics.ThrowIfAny();
@@ -121,13 +121,13 @@ S LoadText(std::string_view text, const std::string& file_name, ConfigKind kind,
 
 ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
                         const std::vector<std::string>& sets, const ConfigSource& source) {
-  ConfigNode root = ReadConfig(text, file_name);
+  FieldReading reading;
+  ConfigNode root = ReadConfig(text, file_name, reading.diagnostics);
   if (!root.IsMapping()) {
     throw ConfigError(root.place,
                       fmt::format("found {}, allowed: a mapping with model, hardware, plan, ...",
                                   DescribeFound(root)));
   }
-  FieldReading reading;
   const std::vector<Setting> settings = ParseSettings(sets, reading.diagnostics);
   const ExpandedJob expanded = ExpandJob(std::move(root), settings, source, reading.diagnostics);
 
@@ -181,7 +181,7 @@ NetworkSpec LoadNetworkText(std::string_view text, const std::string& file_name)
 ModelSpec LoadModelText(std::string_view text, const std::string& file_name) {
   FieldReading reading;
   const ConfigNode node =
-      PrepareMapping(ReadConfig(text, file_name), ConfigKind::kModels, "", reading.diagnostics);
+      PrepareMapping(ReadConfig(text, file_name, reading.diagnostics), ConfigKind::kModels, "", reading.diagnostics);
   ModelSpec model;
   if (!node.IsNull()) model = ReadModel(node, "", reading);
   if (auto* spec = std::get_if<TransformerSpec>(&model.network)) {

@@ -90,6 +90,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   ConfigNode TakeRoot() { return std::move(root_); }
   Diagnostics& diagnostics() { return diagnostics_; }
+  const Diagnostics& duplicates() const { return duplicates_; }
   // Of the innermost list or mapping that is not complete.
   Place OpenPlace(const Place& otherwise) const {
     return stack_.empty() ? otherwise : stack_.back().node.place;
@@ -258,9 +259,9 @@ class TreeBuilder : public YAML::EventHandler {
     }
     const auto [first, is_new] = level.key_lines.emplace(level.key, level.key_place.line);
     if (!is_new) {
-      diagnostics_.Add(level.key_place,
-                       fmt::format("{}: duplicate key, first at line {}",
-                                   DescribeFound(MakePlain(level.key)), first->second));
+      duplicates_.Add(level.key_place,
+                      fmt::format("{}: duplicate key, first at line {}",
+                                  DescribeFound(MakePlain(level.key)), first->second));
       return;
     }
     level.node.entries.push_back({level.key, level.key_place, std::move(node)});
@@ -291,6 +292,7 @@ class TreeBuilder : public YAML::EventHandler {
   std::string file_;
   ConfigLimits limits_;
   Diagnostics diagnostics_;
+  Diagnostics duplicates_;
   ConfigNode root_;
   std::vector<Level> stack_;
   std::unordered_map<YAML::anchor_t, Anchored> anchors_;
@@ -353,7 +355,8 @@ void SetPlaces(ConfigNode& node, const Place& place) {
 }
 
 // Null for a text without content.
-ConfigNode ReadTree(std::string_view text, const std::string& file, const ConfigLimits& limits) {
+ConfigNode ReadTree(std::string_view text, const std::string& file, const ConfigLimits& limits,
+                    Diagnostics& duplicates) {
   if (text.size() > limits.max_bytes) {
     throw ConfigError({file, 0, 0}, fmt::format("found {} bytes, allowed: at most {} MiB",
                                                 text.size(), limits.max_bytes >> 20));
@@ -362,15 +365,25 @@ ConfigNode ReadTree(std::string_view text, const std::string& file, const Config
   CheckText(text, file, limits);
   TreeBuilder builder(file, limits);
   ParseInto(builder, text, file);
-  builder.diagnostics().ThrowIfAny();
-  return builder.TakeRoot();
+  for (const Diagnostic& d : builder.duplicates().list()) duplicates.Add(d.place, d.message);
+  if (builder.diagnostics().empty()) return builder.TakeRoot();
+  for (const Diagnostic& d : builder.diagnostics().list()) duplicates.Add(d.place, d.message);
+  throw ConfigError(duplicates.list());
 }
 
 }  // namespace
 
 ConfigNode ReadConfig(std::string_view text, const std::string& file_name,
                       const ConfigLimits& limits) {
-  ConfigNode root = ReadTree(text, file_name, limits);
+  Diagnostics duplicates;
+  ConfigNode root = ReadConfig(text, file_name, duplicates, limits);
+  duplicates.ThrowIfAny();
+  return root;
+}
+
+ConfigNode ReadConfig(std::string_view text, const std::string& file_name, Diagnostics& duplicates,
+                      const ConfigLimits& limits) {
+  ConfigNode root = ReadTree(text, file_name, limits, duplicates);
   if (root.IsNull()) {
     throw ConfigError({file_name, 0, 0},
                       "found an empty file, allowed: YAML or JSON with 'key: value'");
@@ -380,7 +393,9 @@ ConfigNode ReadConfig(std::string_view text, const std::string& file_name,
 
 ConfigNode ReadSetValue(std::string_view text, const Place& place) {
   try {
-    ConfigNode node = ReadTree(text, place.file, {});
+    Diagnostics duplicates;
+    ConfigNode node = ReadTree(text, place.file, {}, duplicates);
+    duplicates.ThrowIfAny();
     SetPlaces(node, place);
     return node;
   } catch (const ConfigError& error) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "sim/base/diagnostics.h"
 #include "sim/config/config_node.h"
 
 namespace stepsim {
@@ -23,6 +24,11 @@ struct ConfigLimits {
 
 // Throws ConfigError. A text without any content is an error too.
 ConfigNode ReadConfig(std::string_view text, const std::string& file_name,
+                      const ConfigLimits& limits = {});
+
+// The same, but duplicate keys, of which the first counts, are only noted: the tree can be read on,
+// so that all its problems are reported at once.
+ConfigNode ReadConfig(std::string_view text, const std::string& file_name, Diagnostics& duplicates,
                       const ConfigLimits& limits = {});
 
 // Reads the value of `--set path=value`: "4", "ring", "25 MiB", "[1, 25]", "{type: nvlink}". Every

@@ -169,6 +169,7 @@ TEST_F(Cli, ReportsEveryMistakeOfAJobAtOnce) {
                                 "model: gpt2\n"
                                 "hardware: a100-80g-dxg\n"
                                 "nodes: -2\n"
+                                "nodes: 3\n"
                                 "plan: {strategy: dpp}\n");
   const Answer answer = Ask({"run", job});
   EXPECT_EQ(answer.status, kExitInput);
@@ -176,6 +177,7 @@ TEST_F(Cli, ReportsEveryMistakeOfAJobAtOnce) {
   EXPECT_THAT(answer.err, HasSubstr("did you mean 'model'?"));
   EXPECT_THAT(answer.err, HasSubstr("did you mean 'a100-80g-dgx'?"));
   EXPECT_THAT(answer.err, HasSubstr("job.yaml:4:8: nodes: found '-2'"));
+  EXPECT_THAT(answer.err, HasSubstr("job.yaml:5:1: 'nodes': duplicate key, first at line 4"));
   EXPECT_THAT(answer.err, HasSubstr("did you mean 'ddp'?"));
 }
 
@@ -187,9 +189,9 @@ TEST_F(Cli, NamesAMissingFile) {
 
 TEST_F(Cli, RefusesJobsTooLargeToBeMeant) {
   const Answer answer = Ask({"run", "llama-3.2-3b_ddp_16xa100", "--set",
-                             "batch.gradient_accumulation_steps=10000", "--set", "simulate.steps=4"});
+                             "batch.gradient_accumulation_steps=4096", "--set", "simulate.steps=16"});
   EXPECT_EQ(answer.status, kExitInput);
-  EXPECT_THAT(answer.err, HasSubstr("million tasks, allowed: 50 million"));
+  EXPECT_THAT(answer.err, HasSubstr("layers x micro-steps x steps x simulated ranks, allowed: at most "));
 }
 
 TEST_F(Cli, UnknownCommandsAndOptionsHaveAHint) {
