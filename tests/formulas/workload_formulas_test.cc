@@ -41,20 +41,20 @@ double TeraFlops(const JobSpec& job, const std::string& convention) {
 //   6 (N - N_embedding) T + full attention  474.435
 //   6 N T + full attention                  500.257
 TEST(FlopTable, Llama3AtEightThousandTokens) {
-  const JobSpec job = JobOf(testing::Llama3_8b(), 1, 8192);
+  const JobSpec job = JobOf(testing::Llama3Of8b(), 1, 8192);
   EXPECT_DOUBLE_EQ(TeraFlops(job, "palm"), 500.257);
   EXPECT_DOUBLE_EQ(TeraFlops(job, "megatron"), 421.646);
   EXPECT_DOUBLE_EQ(TeraFlops(job, "torchtitan"), 474.435);
   // The diagonal: s/2 more pairs for each head and sequence,
   // 3 x 4 x 32 x 4096 x 8192 / 2 = 6.442e9 FLOPs above megatron's.
   EXPECT_DOUBLE_EQ(TeraFlops(job, "causal"), 421.652);
-  const double six_n = 6.0 * static_cast<double>(ParameterCount(testing::Llama3_8b())) * 8192;
+  const double six_n = 6.0 * static_cast<double>(ParameterCount(testing::Llama3Of8b())) * 8192;
   EXPECT_DOUBLE_EQ(std::round(six_n / 1e9) / 1e3, 394.703);
 }
 
 // The same network with full attention counts exactly: 474.422.
 TEST(FlopTable, FullAttentionExact) {
-  TransformerSpec spec = testing::Llama3_8b();
+  TransformerSpec spec = testing::Llama3Of8b();
   spec.causal = false;
   spec.mlm_head = true;  // keeps the vocabulary head, adds 3 x 2 T h^2 of its own
   const double transform = 3 * 2.0 * 8192 * 4096 * 4096 / 1e12;
@@ -98,7 +98,7 @@ Sums SumFlops(const Workload& workload) {
 TEST(OperatorFlops, SumToTheFormulas) {
   for (const bool autocast : {false, true}) {
     for (const bool gated : {false, true}) {
-      TransformerSpec spec = gated ? testing::Llama3_8b() : testing::Gpt2();
+      TransformerSpec spec = gated ? testing::Llama3Of8b() : testing::Gpt2();
       spec.layers = 3;
       spec.vocab_multiple = 512;
       const double b = 2, s = 256, t = b * s, layers = 3;
@@ -124,7 +124,7 @@ TEST(OperatorFlops, SumToTheFormulas) {
 
 // HFU / MFU: attention's backward executes one forward product more; nothing else differs.
 TEST(OperatorFlops, ExceedTheModelsByTheRecomputedScores) {
-  const JobSpec job = JobOf(testing::Llama3_8b(), 1, 1024);
+  const JobSpec job = JobOf(testing::Llama3Of8b(), 1, 1024);
   const double model = ModelFlops(job)[3].second.value;
   const double scores = 32 * 2.0 * 4096 * 1024 * 1025 / 2;
   EXPECT_DOUBLE_EQ(HardwareFlops(BuildWorkload(job)).value, model + scores);
@@ -151,7 +151,7 @@ TEST(ActivationMemory, DropoutKeepsTwoMasks) {
 
 // SwiGLU, 16 bit: 2 T (norm1 h + qkv h + (n_q + 2 n_kv) d + proj n_q d + norm2 h + mlp h + 3 f).
 TEST(ActivationMemory, LlamaLayerKeepsItsTensors) {
-  const Workload workload = BuildWorkload(JobOf(testing::Llama3_8b(), 1, 8192));
+  const Workload workload = BuildWorkload(JobOf(testing::Llama3Of8b(), 1, 8192));
   const std::int64_t columns = 4 * 4096 + (32 + 2 * 8) * 128 + 32 * 128 + 3 * 14336;
   EXPECT_EQ(SavedByLayer(workload), 2LL * 8192 * columns);
 }

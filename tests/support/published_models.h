@@ -45,7 +45,7 @@ inline TransformerSpec Gpt3() {
   return spec;
 }
 
-inline TransformerSpec Llama3_8b() {
+inline TransformerSpec Llama3Of8b() {
   TransformerSpec spec;
   spec.layers = 32;
   spec.hidden_size = 4096;
@@ -58,8 +58,8 @@ inline TransformerSpec Llama3_8b() {
   return spec;
 }
 
-inline TransformerSpec Llama32_3b() {
-  TransformerSpec spec = Llama3_8b();
+inline TransformerSpec Llama32Of3b() {
+  TransformerSpec spec = Llama3Of8b();
   spec.layers = 28;
   spec.hidden_size = 3072;
   spec.heads = 24;
@@ -68,8 +68,8 @@ inline TransformerSpec Llama32_3b() {
   return spec;
 }
 
-inline TransformerSpec Llama2_7b() {
-  TransformerSpec spec = Llama3_8b();
+inline TransformerSpec Llama2Of7b() {
+  TransformerSpec spec = Llama3Of8b();
   spec.kv_heads = 32;
   spec.ffn_size = 11008;
   spec.vocab_size = 32000;
@@ -98,9 +98,9 @@ inline TransformerSpec BertBasePretraining() {
 
 inline std::vector<PublishedModel> PublishedModels() {
   return {{"gpt2", Gpt2(), 124439808},
-          {"llama-3-8b", Llama3_8b(), 8030261248},
-          {"llama-3.2-3b", Llama32_3b(), 3212749824},
-          {"llama-2-7b", Llama2_7b(), 6738415616},
+          {"llama-3-8b", Llama3Of8b(), 8030261248},
+          {"llama-3.2-3b", Llama32Of3b(), 3212749824},
+          {"llama-2-7b", Llama2Of7b(), 6738415616},
           {"bert-base", BertBase(), 109482240},
           // 109,482,240 + transform 590,592 + its norm 1,536 + decoder bias 30,522 + next
           // sentence 1,538

@@ -29,9 +29,9 @@ TEST(ModelFlops, KnowsTheConventionsInTableOrder) {
 
 // The tied table is the head's matrix: torchtitan subtracts nothing for it.
 TEST(ModelFlops, TorchtitanCountsATiedTableOnceAsTheHead) {
-  TransformerSpec tied = testing::Llama3_8b();
+  TransformerSpec tied = testing::Llama3Of8b();
   tied.tied_embeddings = true;
-  const auto untied_job = testing::JobOf(testing::Llama3_8b(), 1, 8192);
+  const auto untied_job = testing::JobOf(testing::Llama3Of8b(), 1, 8192);
   EXPECT_EQ(Count(testing::JobOf(tied, 1, 8192), "torchtitan"), Count(untied_job, "torchtitan"));
 }
 

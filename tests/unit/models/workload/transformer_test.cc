@@ -79,7 +79,7 @@ TEST(Transformer, GptRunsItsOperatorsInForwardOrder) {
 }
 
 TEST(Transformer, LlamaSplitsQkvAndGatesItsMlp) {
-  const Workload workload = BuildWorkload(JobOf(Shallow(testing::Llama32_3b()), 1, 64));
+  const Workload workload = BuildWorkload(JobOf(Shallow(testing::Llama32Of3b()), 1, 64));
   EXPECT_THAT(OperatorNames(workload.units[1]),
               ElementsAre("norm1", "q", "k", "v", "rotary", "attention", "proj", "residual1",
                           "norm2", "gate", "up", "activation", "down", "residual2"));
@@ -110,7 +110,7 @@ TEST(Transformer, RegistersTensorsAsHuggingFaceDoes) {
   EXPECT_EQ(gpt.parameters.front().name, "transformer.wte.weight");
   EXPECT_EQ(gpt.parameters.back().name, "transformer.ln_f.bias");  // the head is tied
 
-  const Workload llama = BuildWorkload(JobOf(Shallow(testing::Llama3_8b()), 1, 64));
+  const Workload llama = BuildWorkload(JobOf(Shallow(testing::Llama3Of8b()), 1, 64));
   EXPECT_THAT(Registered(llama, "model.layers.0."),
               ElementsAre("self_attn.q_proj.weight", "self_attn.k_proj.weight",
                           "self_attn.v_proj.weight", "self_attn.o_proj.weight",
@@ -130,7 +130,7 @@ TEST(Transformer, RegistersTensorsAsHuggingFaceDoes) {
 }
 
 TEST(Transformer, GradientsArriveInReverseOrderOfUse) {
-  TransformerSpec spec = testing::Llama3_8b();
+  TransformerSpec spec = testing::Llama3Of8b();
   spec.layers = 1;
   EXPECT_THAT(
       Arrivals(BuildWorkload(JobOf(spec, 1, 64))),
@@ -205,7 +205,7 @@ TEST(Transformer, SharedInputsAddUpTheirGradients) {
     }
     return count;
   };
-  const Workload llama = BuildWorkload(JobOf(Shallow(testing::Llama3_8b()), 1, 64));
+  const Workload llama = BuildWorkload(JobOf(Shallow(testing::Llama3Of8b()), 1, 64));
   EXPECT_EQ(additions(llama.units[1]), 2u);
   EXPECT_THAT(OperatorNamed(llama.units[1], "norm1").backward_input, SizeIs(2));
   const Workload bert = BuildWorkload(JobOf(Shallow(testing::BertBase()), 1, 64));
@@ -223,7 +223,7 @@ TEST(Transformer, TokenTableGetsADenseGradient) {
   EXPECT_EQ(tokens.backward_weight[0].bytes, Bytes{table});               // cleared
   EXPECT_EQ(tokens.backward_weight[1].bytes, Bytes{128 * 8 + 3 * rows});  // ids, dy, += rows
   EXPECT_EQ(tokens.backward_weight[2].bytes, Bytes{3 * table});           // the tied head's part
-  const Workload untied = BuildWorkload(JobOf(Shallow(testing::Llama3_8b()), 1, 64));
+  const Workload untied = BuildWorkload(JobOf(Shallow(testing::Llama3Of8b()), 1, 64));
   EXPECT_THAT(untied.units[0].operators[0].backward_weight, SizeIs(2));
 }
 
@@ -259,7 +259,7 @@ TEST(Transformer, SinglePrecisionHasNothingToCast) {
 }
 
 TEST(Transformer, Fp8TouchesOnlyTheLinears) {
-  JobSpec job = AutocastJobOf(Shallow(testing::Llama3_8b()), 1, 64);
+  JobSpec job = AutocastJobOf(Shallow(testing::Llama3Of8b()), 1, 64);
   job.precision.compute = DType::kFp8;
   const Workload workload = BuildWorkload(job);
   const ModelUnit& layer = workload.units[1];
@@ -272,7 +272,7 @@ TEST(Transformer, Fp8TouchesOnlyTheLinears) {
 }
 
 TEST(Transformer, LossWorksInSinglePrecision) {
-  const Workload workload = BuildWorkload(JobOf(Shallow(testing::Llama3_8b()), 1, 64));
+  const Workload workload = BuildWorkload(JobOf(Shallow(testing::Llama3Of8b()), 1, 64));
   const Operator& loss = UnitNamed(workload, "loss").operators[0];
   const std::int64_t logits = 64 * 128256;
   EXPECT_EQ(loss.forward.bytes, Bytes{logits * (2 + 4 + 4 + 4)});  // widen, log-softmax
