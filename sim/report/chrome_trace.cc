@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -43,8 +44,8 @@ class TraceWriter {
     std::string arguments;    // ,"bytes":...
     bool is_known = false;
   };
-  // Does a label contain a word that readers reserve?
-  enum class NameKind : std::uint8_t { kUnknown, kFree, kReserved };
+  // Can a label be written as it is, or does it need an escape or contain a reserved word?
+  enum class NameKind : std::uint8_t { kUnknown, kPlain, kOther };
   // Of the communication bytes in flight.
   struct Change {
     Duration time{};
@@ -64,15 +65,25 @@ class TraceWriter {
   void WriteExposed(RankId rank, const RankTasks& tasks);
   void WriteBytesInFlight(RankId rank);
 
-  void BeginEvent(std::string_view text);
+  // `text` is a literal or a string.
+  template <class Text>
+  void BeginEvent(const Text& text) {
+    if (has_events_) text_.Put(",\n");
+    has_events_ = true;
+    text_.Put(text);
+  }
   void PutKernelName(LabelId id, const std::string& name);
   void PutSpan(const Track& track, Duration begin, Duration end);
   void PutKernelArguments(TaskId task, const Track& track);
+  void PutCause(TaskId task);
   const WorkText& TextOf(WorkId work);
   void FindLastDependencies();
 
   bool IsShown(TaskId task) const;
   Duration FromStepBegin(SimTime time) const;
+  static std::int64_t Correlation(TaskId task) {
+    return static_cast<std::int64_t>(Index(task)) + 1;  // 0 means "none" to readers
+  }
   Duration Begin(TaskId task) const { return FromStepBegin(timeline_.start[task]); }
   Duration End(TaskId task) const { return FromStepBegin(timeline_.end[task]); }
 
@@ -134,12 +145,6 @@ void TraceWriter::WriteTail() {
   text_.Flush();
 }
 
-void TraceWriter::BeginEvent(std::string_view text) {
-  if (has_events_) text_.Put(",\n");
-  has_events_ = true;
-  text_.Put(text);
-}
-
 void TraceWriter::WriteRankMetadata(RankId rank) {
   const RankInfo& info = graph_.rank_info(rank);
   const std::string folded =
@@ -195,12 +200,14 @@ void TraceWriter::WriteHostSlice(TaskId task, const Track& track) {
   text_.Put("}");
 }
 
+// What a kernel waited for is said where it is not its predecessor on the stream: that one is seen.
 void TraceWriter::WriteComputeSlice(TaskId task, const Track& track) {
   BeginEvent(R"({"ph":"X","cat":"kernel","name":)");
   PutKernelName(graph_.label_id(task), graph_.label(task).name);
   text_.Put(",");
   PutSpan(track, Begin(task), End(task));
   PutKernelArguments(task, track);
+  if (timeline_.bound_by[task].bound() == Bound::kDependency) PutCause(task);
   text_.Put(TextOf(graph_.work_id(task)).arguments);
   text_.Put("}}");
 }
@@ -218,6 +225,7 @@ void TraceWriter::WriteTransferSlice(TaskId task, const Track& track) {
   text_.Put(",");
   PutSpan(track, Begin(task), End(task));
   PutKernelArguments(task, track);
+  PutCause(task);
   text_.Put(",\"label\":");
   text_.PutQuoted(label.name);
   text_.Put(",\"site\":\"");
@@ -306,9 +314,12 @@ void TraceWriter::PutKernelName(LabelId id, const std::string& name) {
   if (name_kinds_.size() <= Index(id)) name_kinds_.resize(2 * Index(id) + 1, NameKind::kUnknown);
   NameKind& kind = name_kinds_[Index(id)];
   if (kind == NameKind::kUnknown) {
-    kind = NeedsRenaming(name) ? NameKind::kReserved : NameKind::kFree;
+    kind = IsPlainJson(name) && !NeedsRenaming(name) ? NameKind::kPlain : NameKind::kOther;
   }
-  text_.PutQuoted(kind == NameKind::kFree ? name : ComputeKernelName(name));
+  if (kind == NameKind::kOther) return text_.PutQuoted(ComputeKernelName(name));
+  text_.Put("\"");
+  text_.Put(name);
+  text_.Put("\"");
 }
 
 void TraceWriter::PutSpan(const Track& track, Duration begin, Duration end) {
@@ -319,19 +330,32 @@ void TraceWriter::PutSpan(const Track& track, Duration begin, Duration end) {
 }
 
 void TraceWriter::PutKernelArguments(TaskId task, const Track& track) {
-  const Label& label = graph_.label(task);
+  constexpr std::array<std::string_view, 4> kPhases = {
+      R"(,"phase":"forward")", R"(,"phase":"backward")", R"(,"phase":"optimizer")",
+      R"(,"phase":"other")"};
   text_.Put(",\"args\":{");
   text_.Put(track.arguments);
-  text_.PutInteger(static_cast<std::int64_t>(Index(task)) + 1);  // 0 means "none" to readers
-  text_.Put(",\"phase\":\"");
-  text_.Put(ToString(label.phase));
-  text_.Put("\",\"microstep\":");
-  text_.PutInteger(graph_.position(task).microstep);
+  text_.PutInteger(Correlation(task));
+  text_.Put(kPhases[static_cast<std::size_t>(graph_.label(task).phase)]);
+  const std::int32_t microstep = graph_.position(task).microstep;
+  if (microstep == 0) return;
+  text_.Put(",\"microstep\":");
+  text_.PutInteger(microstep);
+}
+
+void TraceWriter::PutCause(TaskId task) {
   const BoundBy cause = timeline_.bound_by[task];
-  if (cause.bound() == Bound::kBegin) return text_.Put(",\"bound_by\":\"begin\"");
-  text_.Put(cause.bound() == Bound::kDependency ? ",\"bound_by\":\"dependency\",\"after\":"
-                                                : ",\"bound_by\":\"stream_order\",\"after\":");
-  text_.PutInteger(static_cast<std::int64_t>(Index(cause.task())) + 1);
+  switch (cause.bound()) {
+    case Bound::kBegin:
+      return text_.Put(R"(,"bound_by":"begin")");
+    case Bound::kDependency:
+      text_.Put(R"(,"bound_by":"dependency","after":)");
+      break;
+    case Bound::kStreamOrder:
+      text_.Put(R"(,"bound_by":"stream_order","after":)");
+      break;
+  }
+  text_.PutInteger(Correlation(cause.task()));
 }
 
 const TraceWriter::WorkText& TraceWriter::TextOf(WorkId id) {
