@@ -365,8 +365,7 @@ const TraceWriter::WorkText& TraceWriter::TextOf(WorkId id) {
   const Work& work = graph_.work(id);
   if (const auto* compute = std::get_if<ComputeWork>(&work)) {
     text.arguments =
-        fmt::format(R"(,"class":"{}","flops":{},"bytes":{})", ToString(compute->compute_class),
-                    compute->flops.value, compute->bytes.value);
+        fmt::format(R"(,"flops":{:.0f},"bytes":{})", compute->flops.value, compute->bytes.value);
   } else if (const auto* collective = std::get_if<CollectiveWork>(&work)) {
     const CollectiveChoice choice =
         Index(id) < report_.choices.size() ? report_.choices[id] : CollectiveChoice{};

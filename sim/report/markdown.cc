@@ -109,10 +109,10 @@ void AddCollectives(const StepReport& report, std::string* text) {
             {"collective", "exposed", "if removed", "hidden", "size", "algorithm", "ranks", "site",
              "cause"});
   for (const CollectiveReport* c : largest) {
-    AddRow(text,
-           {c->name, FormatTime(c->exposed), "-" + FormatShare(c->exposed, report.account().step),
-            FormatTime(c->hidden), FormatBytes(c->bytes), c->algorithm,
-            fmt::format("{}", c->group_size), ToString(c->site), c->cause});
+    AddRow(text, {CollectiveTitle(report, *c), FormatTime(c->exposed),
+                  FormatReduction(c->exposed, report.account().step), FormatTime(c->hidden),
+                  FormatBytes(c->bytes), c->algorithm, fmt::format("{}", c->group_size),
+                  ToString(c->site), c->cause});
   }
 }
 

@@ -39,6 +39,13 @@ std::vector<const CollectiveReport*> LargestExposed(const StepReport& report, st
   return exposed;
 }
 
+std::string CollectiveTitle(const StepReport& report, const CollectiveReport& collective) {
+  const auto reducing = std::count_if(report.microsteps.begin(), report.microsteps.end(),
+                                      [](const MicrostepReport& m) { return m.is_reducing; });
+  if (reducing < 2) return collective.name;
+  return fmt::format("{}, micro-step {}", collective.name, collective.microstep + 1);
+}
+
 const MicrostepReport* ReducingMicrostep(const StepReport& report) {
   if (report.microsteps.size() < 2) return nullptr;
   const auto last = std::find_if(report.microsteps.rbegin(), report.microsteps.rend(),
@@ -76,6 +83,11 @@ std::string FormatShare(double share) { return fmt::format("{:.1f}%", share * 10
 
 std::string FormatShare(Duration part, Duration whole) {
   return FormatShare(whole == Duration::zero() ? 0 : ToSeconds(part) / ToSeconds(whole));
+}
+
+std::string FormatReduction(Duration part, Duration whole) {
+  const std::string share = FormatShare(part, whole);
+  return share == FormatShare(0) ? share : "-" + share;
 }
 
 std::string FormatRate(double rate) {

@@ -24,6 +24,9 @@ std::vector<StepPart> ExposedSites(const RankAccount& account);
 // The collectives with the most exposed time, largest first, at most `limit`.
 std::vector<const CollectiveReport*> LargestExposed(const StepReport& report, std::size_t limit);
 
+// "all_reduce bucket 5"; with its micro-step where several of them have a collective of this name.
+std::string CollectiveTitle(const StepReport& report, const CollectiveReport& collective);
+
 // The last micro-step that reduces, when there are several micro-steps; else nullptr.
 const MicrostepReport* ReducingMicrostep(const StepReport& report);
 
@@ -33,9 +36,11 @@ std::vector<std::pair<std::string, Bytes>> LargestMemory(const MemoryReport& mem
 // Whom the reported rank speaks for: "rank 0 stands for 16 identical ranks"; "" for a single GPU.
 std::string RankRemark(const StepReport& report);
 
-// "41.2%", without a sign for zero.
+// "41.2%"
 std::string FormatShare(double share);
 std::string FormatShare(Duration part, Duration whole);
+// How much shorter the whole would be at most without a part: "-12.1%", "0.0%".
+std::string FormatReduction(Duration part, Duration whole);
 // "10,234" or, of small numbers, three digits: "3.21".
 std::string FormatRate(double rate);
 

@@ -21,8 +21,7 @@ constexpr std::size_t kListedCollectives = 3;
 constexpr std::size_t kListedCategories = 2;
 constexpr std::size_t kListedWarnings = 2;
 constexpr std::size_t kLinesOfRemark = 2;
-constexpr std::size_t kShortestName = 16;
-constexpr std::size_t kLongestName = 32;
+constexpr std::size_t kMostLines = 20;
 
 // Names come from files: without control characters, and cut between characters (UTF-8).
 std::string Shorten(std::string text, std::size_t width) {
@@ -34,6 +33,19 @@ std::string Shorten(std::string text, std::size_t width) {
   const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
   while (length > 0 && continues(text[length])) --length;
   return text.substr(0, length).append(kDots);
+}
+
+// Broken between words; what does not fit in `most_lines` is cut.
+std::vector<std::string> Wrap(std::string text, std::size_t width, std::size_t most_lines) {
+  std::vector<std::string> lines;
+  while (text.size() > width && lines.size() + 1 < most_lines) {
+    const std::size_t space = text.rfind(' ', width);
+    const std::size_t length = space == std::string::npos || space == 0 ? width : space;
+    lines.push_back(Shorten(text.substr(0, length), width));
+    text.erase(0, std::min(text.find_first_not_of(' ', length), text.size()));
+  }
+  if (!text.empty()) lines.push_back(Shorten(std::move(text), width));
+  return lines;
 }
 
 double MetricValue(const StepReport& report, std::string_view name) {
@@ -69,22 +81,13 @@ class Summary {
   }
   void AddLine(std::string_view line) { text_.append(line).append("\n"); }
 
-  // "label        text", broken between words; what does not fit in `most_lines` is cut.
-  void AddText(std::string_view label, std::string text, std::size_t most_lines,
+  // "label        text", broken between words.
+  void AddText(std::string_view label, const std::string& text, std::size_t most_lines,
                bool is_loud = false) {
-    constexpr std::size_t kRoom = kWidth - kLabelWidth;
-    for (std::size_t line = 0; !text.empty(); ++line) {
-      std::string piece = text;
-      if (piece.size() > kRoom && line + 1 < most_lines) {
-        const std::size_t space = piece.rfind(' ', kRoom);
-        piece.resize(space == std::string::npos ? kRoom : space);
-        text.erase(0, std::min(text.find_first_not_of(' ', piece.size()), text.size()));
-      } else {
-        text.clear();
-      }
-      piece = Shorten(std::move(piece), kRoom);
-      AddLine(Bold(fmt::format("{:<{}}", line == 0 ? label : "", kLabelWidth)) +
-              (is_loud ? Yellow(piece) : piece));
+    std::string head = Bold(fmt::format("{:<{}}", label, kLabelWidth));
+    for (const std::string& line : Wrap(text, kWidth - kLabelWidth, most_lines)) {
+      AddLine(head + (is_loud ? Yellow(line) : line));
+      head.assign(kLabelWidth, ' ');
     }
   }
 
@@ -150,7 +153,7 @@ class Summary {
   }
 
   void AddExposed() {
-    constexpr std::size_t kMostLines = 3;  // room for every site
+    constexpr std::size_t kLinesOfSites = 3;  // room for every site
     const Duration communication = account_.communication;
     if (communication == Duration::zero()) {
       return AddText("exposed", "nothing: this step has no communication", 1);
@@ -160,7 +163,7 @@ class Summary {
       text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", site.name,
                           FormatTime(site.time), FormatShare(site.time, account_.step));
     }
-    AddText("exposed", text.empty() ? "nothing" : text, kMostLines);
+    AddText("exposed", text.empty() ? "nothing" : text, kLinesOfSites);
     AddText("hidden",
             fmt::format("{} of {} communication", FormatShare(account_.overlap_fraction()),
                         FormatTime(communication)),
@@ -186,33 +189,38 @@ class Summary {
     AddText("memory", text, 1, is_too_large);
   }
 
+  // The numbers first: names and causes are long, and break into the next line.
   void AddCollectives() {
     const auto largest = LargestExposed(report_, kListedCollectives);
     if (largest.empty()) return;
-    std::size_t width = kShortestName;
+    const std::string heading = "  exposed       size  if removed  collective: cause";
+    const std::string indent(heading.find("collective"), ' ');
+    AddLine(Bold(heading));
     for (const CollectiveReport* c : largest) {
-      width = std::max(width, std::min(c->name.size(), kLongestName));
-    }
-    AddLine(
-        Bold(fmt::format("{:<{}}  exposed      size  if removed  cause", "collective", width + 3)));
-    int number = 0;
-    for (const CollectiveReport* c : largest) {
-      const std::string line =
-          fmt::format("{:>2} {:<{}} {:>8} {:>9} {:>11}  {}", ++number, Shorten(c->name, width),
-                      width, FormatTime(c->exposed), FormatBytes(c->bytes),
-                      "-" + FormatShare(c->exposed, account_.step), c->cause);
-      AddLine(Shorten(line.substr(0, line.find_last_not_of(' ') + 1), kWidth));
+      std::string head =
+          fmt::format("{:>9}  {:>9}  {:>10}  ", FormatTime(c->exposed), FormatBytes(c->bytes),
+                      FormatReduction(c->exposed, account_.step));
+      std::string text = CollectiveTitle(report_, *c);
+      if (!c->cause.empty()) text += ": " + c->cause;
+      for (const std::string& line : Wrap(text, kWidth - indent.size(), kLinesOfRemark)) {
+        AddLine(head + line);
+        head = indent;
+      }
     }
   }
 
-  // "warning 1/7": the rest stands in the result file.
+  // "warning 1/7": the rest stands in the result file. Warnings share the lines that are left.
   void AddWarnings() {
     const std::vector<std::string>& warnings = report_.context.warnings;
-    const std::size_t listed = std::min(warnings.size(), kListedWarnings);
+    const auto used =
+        static_cast<std::size_t>(std::count(text_.begin(), text_.end(), '\n')) + kLinesOfRemark;
+    const std::size_t room = std::max(kMostLines, used + 1) - used;
+    const std::size_t listed = std::min({warnings.size(), kListedWarnings, room});
     for (std::size_t i = 0; i < listed; ++i) {
       const std::string number =
           listed < warnings.size() ? fmt::format(" {}/{}", i + 1, warnings.size()) : "";
-      AddText("warning" + number, warnings[i], kLinesOfRemark, /*is_loud=*/true);
+      AddText("warning" + number, warnings[i], room / listed >= kLinesOfRemark ? kLinesOfRemark : 1,
+              /*is_loud=*/true);
     }
   }
 
