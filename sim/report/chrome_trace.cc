@@ -333,11 +333,10 @@ void TraceWriter::PutKernelArguments(TaskId task, const Track& track) {
   constexpr std::array<std::string_view, 4> kPhases = {
       R"(,"phase":"forward")", R"(,"phase":"backward")", R"(,"phase":"optimizer")",
       R"(,"phase":"other")"};
-  const Label& label = graph_.label(task);
   text_.Put(",\"args\":{");
   text_.Put(track.arguments);
   text_.PutInteger(Correlation(task));
-  text_.Put(kPhases[static_cast<std::size_t>(label.phase)]);
+  text_.Put(kPhases[static_cast<std::size_t>(graph_.label(task).phase)]);
   const std::int32_t microstep = graph_.position(task).microstep;
   if (microstep == 0) return;
   text_.Put(",\"microstep\":");

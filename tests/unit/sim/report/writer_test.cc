@@ -1,7 +1,9 @@
 #include "sim/report/writer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <filesystem>
@@ -57,7 +59,7 @@ class WriteFile : public ::testing::Test {
  protected:
   WriteFile() {
     const ::testing::TestInfo* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(::testing::TempDir()) / (std::string("stepsim_") + test->name());
+    folder_ = fs::path(::testing::TempDir()) / fmt::format("stepsim_{}_{}", test->name(), getpid());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
