@@ -16,9 +16,10 @@ Duration ContentionIn(const TaskGraph& graph, const TaskCosts& costs, const Time
   const Duration stretch = elapsed - costs[graph.work_id(task)].isolated;
   if (stretch <= Duration::zero()) return Duration::zero();
   if (part == elapsed) return stretch;
-  const long double share = static_cast<long double>(stretch.count()) /
-                            static_cast<long double>(elapsed.count());
-  return Duration(static_cast<Duration::rep>(static_cast<long double>(part.count()) * share));
+  // stretch x part / elapsed; the product may need 126 bits.
+  const long double product =
+      static_cast<long double>(stretch.count()) * static_cast<long double>(part.count());
+  return Duration(static_cast<Duration::rep>(product / static_cast<long double>(elapsed.count())));
 }
 
 // Calls visit(item, part of it inside the window) for the items that reach into it. Items tile or
@@ -34,12 +35,24 @@ void ForEachWithin(const std::vector<Item>& items, Interval window, Visit visit)
 
 void Add(RankState state, Site site, Duration part, RankAccount* account) {
   switch (state) {
-    case RankState::kCompute: account->compute += part; break;
-    case RankState::kExposed: account->exposed[static_cast<std::size_t>(site)] += part; break;
-    case RankState::kPeerWait: account->peer_wait += part; break;
-    case RankState::kBubble: account->bubble += part; break;
-    case RankState::kHost: account->host += part; break;
-    case RankState::kIdle: account->idle += part; break;
+    case RankState::kCompute:
+      account->compute += part;
+      break;
+    case RankState::kExposed:
+      account->exposed[static_cast<std::size_t>(site)] += part;
+      break;
+    case RankState::kPeerWait:
+      account->peer_wait += part;
+      break;
+    case RankState::kBubble:
+      account->bubble += part;
+      break;
+    case RankState::kHost:
+      account->host += part;
+      break;
+    case RankState::kIdle:
+      account->idle += part;
+      break;
   }
 }
 
@@ -65,9 +78,9 @@ std::vector<RankActivity> ObserveRanks(const TaskGraph& graph, const Timeline& t
 
 RankAccount AccountWindow(const TaskGraph& graph, const TaskCosts& costs, const Timeline& timeline,
                           const RankActivity& activity, Window window) {
-  SIM_CHECK(window.begin >= kStepBegin && window.end <= timeline.makespan &&
-                window.begin <= window.end,
-            "a window must lie within the timeline");
+  SIM_CHECK(
+      window.begin >= kStepBegin && window.end <= timeline.makespan && window.begin <= window.end,
+      "a window must lie within the timeline");
   const Interval bounds{window.begin, window.end};
   RankAccount account;
   account.step = window.length();

@@ -8,36 +8,18 @@ namespace stepsim {
 namespace {
 
 void SortByStart(const Timeline& timeline, std::vector<TaskId>* tasks) {
-  std::stable_sort(tasks->begin(), tasks->end(), [&](TaskId a, TaskId b) {
-    return timeline.start[a] < timeline.start[b];
-  });
+  std::stable_sort(tasks->begin(), tasks->end(),
+                   [&](TaskId a, TaskId b) { return timeline.start[a] < timeline.start[b]; });
 }
-
-// The chain of causes of the moments before `end`, latest first, one piece at a time.
-class CauseChain {
- public:
-  CauseChain(const TaskGraph& graph, const Timeline& timeline, TaskId first)
-      : graph_(graph), timeline_(timeline), task_(first) {}
-
-  TaskId task() const { return task_; }
-  SimTime begin() const { return TransferStart(graph_, timeline_, task_); }
-  bool StepBack() {
-    const BoundBy cause = CauseOf(graph_, timeline_, task_);
-    if (cause.bound() == Bound::kBegin) return false;
-    task_ = cause.task();
-    return true;
-  }
-
- private:
-  const TaskGraph& graph_;
-  const Timeline& timeline_;
-  TaskId task_;
-};
 
 class RankSplitter {
  public:
   RankSplitter(const TaskGraph& graph, const Timeline& timeline, const RankTasks& tasks)
-      : graph_(graph), timeline_(timeline), compute_(tasks.compute), transfers_(tasks.transfers) {
+      : graph_(graph),
+        timeline_(timeline),
+        rank_(tasks.rank),
+        compute_(tasks.compute),
+        transfers_(tasks.transfers) {
     SortByStart(timeline, &compute_);
     SortByStart(timeline, &transfers_);
   }
@@ -61,7 +43,9 @@ class RankSplitter {
  private:
   // [begin, end) without compute. `next` starts at `end`; in the tail it ends the whole step.
   void SplitGap(SimTime begin, SimTime end, TaskId next, bool is_tail) {
-    CollectPieces(begin, end, next, is_tail);
+    CollectPieces(begin, is_tail ? BoundBy(Bound::kDependency, next) : timeline_.bound_by[next]);
+    SIM_CHECK(pieces_.empty() || pieces_.front().end == end,
+              "the chain of causes must reach the end of the gap");
     std::vector<SimTime> cuts = {begin, end};
     for (const PathPiece& piece : pieces_) cuts.push_back(std::clamp(piece.begin, begin, end));
     for (const TaskId t : TransfersIn(begin, end)) {
@@ -79,15 +63,15 @@ class RankSplitter {
     }
   }
 
-  // What set the pace during the gap, latest piece first.
-  void CollectPieces(SimTime begin, SimTime end, TaskId next, bool is_tail) {
+  // What set the pace since `begin`, latest piece first; `cause` is what the end waited for.
+  void CollectPieces(SimTime begin, BoundBy cause) {
     pieces_.clear();
-    CauseChain chain(graph_, timeline_, next);
-    if (!is_tail && !chain.StepBack()) return;
-    do {
-      pieces_.push_back({chain.task(), chain.begin(), timeline_.end[chain.task()]});
-    } while (chain.begin() > begin && chain.StepBack());
-    SIM_CHECK(pieces_.front().end == end, "the chain of causes must reach the end of the gap");
+    while (cause.bound() != Bound::kBegin) {
+      const TaskId task = cause.task();
+      pieces_.push_back({task, TransferStart(graph_, timeline_, task), timeline_.end[task]});
+      if (pieces_.back().begin <= begin) return;
+      cause = CauseOf(graph_, timeline_, task);
+    }
   }
 
   // The rank's transfers that are resident at some moment of [begin, end). Gaps come in time order.
@@ -112,15 +96,15 @@ class RankSplitter {
       return is_resident(t) && TransferStart(graph_, timeline_, t) <= begin;
     });
     if (transferring != active_.end()) {
-      const bool is_cause =
-          cause != kNoId<TaskId> && graph_.kind(cause) == TaskKind::kTransfer;
+      const bool is_cause = cause != kNoId<TaskId> && graph_.kind(cause) == TaskKind::kTransfer;
       if (!is_cause) segment.task = *transferring;
       segment.state = RankState::kExposed;
       segment.site = graph_.label(segment.task).site;
     } else if (resident != active_.end()) {
       // A pipeline stage that waits for its neighbour idles in the bubble, whoever holds the SMs.
-      segment.state = graph_.label(*resident).site == Site::kPipelineTransfer ? RankState::kBubble
-                                                                             : RankState::kPeerWait;
+      segment.state = graph_.label(*resident).site == Site::kPipelineTransfer
+                          ? RankState::kBubble
+                          : RankState::kPeerWait;
       segment.task = *resident;
     } else if (cause != kNoId<TaskId>) {
       segment.state = StateByCause(cause);
@@ -128,18 +112,17 @@ class RankSplitter {
     segments_.push_back(segment);
   }
 
-  // Nothing runs on this rank: whose fault is it?
+  // Nothing runs on this rank: whose fault is it? That of a pipeline neighbour, its host included,
+  // that of the own launching thread, or nobody's.
   RankState StateByCause(TaskId cause) const {
-    if (graph_.kind(cause) == TaskKind::kHost) return RankState::kHost;
-    const bool is_elsewhere = !compute_.empty() && graph_.rank(cause) != graph_.rank(compute_[0]);
-    if (is_elsewhere || graph_.label(cause).site == Site::kPipelineTransfer) {
-      return RankState::kBubble;
-    }
-    return RankState::kIdle;
+    const bool is_pipeline = graph_.label(cause).site == Site::kPipelineTransfer;
+    if (is_pipeline || graph_.rank(cause) != rank_) return RankState::kBubble;
+    return graph_.kind(cause) == TaskKind::kHost ? RankState::kHost : RankState::kIdle;
   }
 
   const TaskGraph& graph_;
   const Timeline& timeline_;
+  RankId rank_;
   std::vector<TaskId> compute_, transfers_;  // by start
   std::vector<TaskId> active_;               // transfers of the current gap
   std::size_t next_transfer_ = 0;
@@ -151,6 +134,7 @@ class RankSplitter {
 
 std::vector<RankTasks> TasksByRank(const TaskGraph& graph) {
   std::vector<RankTasks> ranks(graph.rank_count());
+  for (const RankId r : AllIds<RankId>(ranks.size())) ranks[Index(r)].rank = r;
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
     RankTasks& rank = ranks[Index(graph.rank(t))];
     if (graph.kind(t) == TaskKind::kCompute) rank.compute.push_back(t);

@@ -25,12 +25,13 @@ struct Segment {
   SimTime begin{};
   SimTime end{};
   RankState state = RankState::kIdle;
-  Site site = Site::kNone;        // of kExposed
-  TaskId task = kNoId<TaskId>;    // the kernel that computes, or what the gap waits for
+  Site site = Site::kNone;      // of kExposed
+  TaskId task = kNoId<TaskId>;  // the kernel that computes, or what the gap waits for
 };
 
 // The tasks of one rank by kind, in id order.
 struct RankTasks {
+  RankId rank{};
   std::vector<TaskId> compute;
   std::vector<TaskId> transfers;
 };

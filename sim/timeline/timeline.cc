@@ -26,9 +26,9 @@ BoundBy CauseOf(const TaskGraph& graph, const Timeline& timeline, TaskId task) {
   return timeline.bound_by[timeline.meetings[r].last_arrival];
 }
 
-std::vector<PathPiece> CriticalPath(const TaskGraph& graph, const Timeline& timeline,
-                                    TaskId last) {
+std::vector<PathPiece> CriticalPath(const TaskGraph& graph, const Timeline& timeline, TaskId last) {
   std::vector<PathPiece> path;
+  if (last == kNoId<TaskId>) return path;  // the step has no task
   for (TaskId task = last;;) {
     path.push_back({task, TransferStart(graph, timeline, task), timeline.end[task]});
     const BoundBy cause = CauseOf(graph, timeline, task);

@@ -30,8 +30,8 @@ class StepBuilder {
  public:
   StepBuilder(StepShape shape, const LayerGrain& grain) : shape_(shape) {
     const std::size_t per_layer = grain.forward.size() + grain.backward.size() + 2;
-    const auto layers = static_cast<std::size_t>(shape.ranks) *
-                        static_cast<std::size_t>(shape.layers);
+    const auto layers =
+        static_cast<std::size_t>(shape.ranks) * static_cast<std::size_t>(shape.layers);
     builder_.Reserve(layers * per_layer, layers * 2);
     for (const int us : grain.forward) forward_.push_back(WorkOf(TaskKind::kCompute, us));
     for (const int us : grain.backward) backward_.push_back(WorkOf(TaskKind::kCompute, us));
@@ -110,28 +110,29 @@ std::int64_t Random::Between(std::int64_t low, std::int64_t high) {
 }
 
 TaskGraph BuildRandom(const RandomGraph& random) {
-  Random numbers(random.seed);
+  Random numbers(random.seed), shuffle(random.seed + 1);
   const auto count = static_cast<std::int64_t>(random.tasks);
   // place[i]: the position in memory, that is the id, of task i.
   std::vector<std::uint32_t> place(random.tasks);
   std::iota(place.begin(), place.end(), 0u);
-  if (random.is_shuffled) {
-    for (std::int64_t i = count - 1; i > 0; --i) {
-      std::swap(place[static_cast<std::size_t>(i)],
-                place[static_cast<std::size_t>(numbers.Between(0, i))]);
-    }
+  for (std::int64_t i = count - 1; random.is_shuffled && i > 0; --i) {
+    std::swap(place[static_cast<std::size_t>(i)],
+              place[static_cast<std::size_t>(shuffle.Between(0, i))]);
+  }
+  std::vector<std::uint32_t> microseconds_of(random.tasks);  // by id
+  for (const std::uint32_t id : place) {
+    microseconds_of[id] = static_cast<std::uint32_t>(numbers.Between(1, 1000));
   }
   TaskGraphBuilder builder;
   builder.Reserve(random.tasks, 2 * random.tasks);
   const RankId rank = builder.AddRank({});
   const LabelId label = builder.AddLabel({.name = "task"});
   std::vector<WorkId> works;
-  for (int us = 1; us <= 1000; ++us) {
+  for (int us = 0; us <= 1000; ++us) {
     works.push_back(builder.AddWork(Lasting(TaskKind::kCompute, microseconds(us))));
   }
-  for (std::int64_t i = 0; i < count; ++i) {
-    builder.AddTask(works[static_cast<std::size_t>(numbers.Between(0, 999))], label,
-                    builder.AddStream(rank, ""));
+  for (const std::uint32_t us : microseconds_of) {
+    builder.AddTask(works[us], label, builder.AddStream(rank, ""));
   }
   const bool is_narrow = random.shape == RandomShape::kNarrow;
   for (std::int64_t i = 0; i < count; ++i) {
