@@ -15,9 +15,12 @@ constexpr double kSecondsPerGraphNode = 0.3e-6;
 
 double Efficiency(ComputeClass compute_class, const GpuSpec& gpu) {
   switch (compute_class) {
-    case ComputeClass::kGemm: return gpu.gemm_efficiency;
-    case ComputeClass::kAttention: return gpu.attention_efficiency;
-    case ComputeClass::kMemory: break;
+    case ComputeClass::kGemm:
+      return gpu.gemm_efficiency;
+    case ComputeClass::kAttention:
+      return gpu.attention_efficiency;
+    case ComputeClass::kMemory:
+      break;
   }
   return 1;  // vector units: such kernels are bound by bytes
 }
@@ -25,14 +28,16 @@ double Efficiency(ComputeClass compute_class, const GpuSpec& gpu) {
 class Pricer {
  public:
   Pricer(const TaskGraph& graph, const JobSpec& job)
-      : graph_(graph), job_(job), all_reduce_(FindAllReduceAlgorithm(job.collectives.all_reduce)) {
+      : job_(job), all_reduce_(FindAllReduceAlgorithm(job.collectives.all_reduce)) {
     SIM_CHECK(all_reduce_ != nullptr, "the job names an unknown all_reduce algorithm");
     for (const GroupId g : AllIds<GroupId>(graph.group_count())) {
       placements_.push_back(PlaceGroup(graph.group(g).ranks, job.gpus_per_node));
     }
   }
 
-  double operator()(const ComputeWork& work) const { return ComputeSeconds(work, job_.hardware.gpu); }
+  double operator()(const ComputeWork& work) const {
+    return ComputeSeconds(work, job_.hardware.gpu);
+  }
   double operator()(const HostWork& work) const {
     return work.launches * ToSeconds(job_.simulate.launch_overhead) +
            work.graph_nodes * kSecondsPerGraphNode;
@@ -54,7 +59,6 @@ class Pricer {
     return work.op == CollectiveOp::kAllReduce ? *all_reduce_ : AllReduceAlgorithms().front();
   }
 
-  const TaskGraph& graph_;
   const JobSpec& job_;
   const CollectiveAlgorithm* all_reduce_;
   IdVector<GroupId, Placement> placements_;  // once each: a group may have a million ranks
@@ -67,8 +71,8 @@ double ComputeSeconds(const ComputeWork& work, const GpuSpec& gpu) {
   if (work.flops.value > 0) {
     const FlopRate peak = PeakOf(gpu, work.dtype);
     SIM_CHECK(peak.value > 0, "the GPU has no unit for products of this type");
-    seconds = std::max(seconds,
-                       work.flops.value / (peak.value * Efficiency(work.compute_class, gpu)));
+    seconds =
+        std::max(seconds, work.flops.value / (peak.value * Efficiency(work.compute_class, gpu)));
   }
   return seconds + work.kernels * ToSeconds(gpu.kernel_latency);
 }

@@ -58,7 +58,8 @@ TEST(Lessons, EachRankSendsTwiceTheGradients) {
 TEST(Lessons, SerialAddsUp) {
   const StepReport report = RunLesson("lesson_serial");
   ASSERT_EQ(report.collectives.size(), 1u);
-  EXPECT_NEAR(ToSeconds(report.collectives[0].end - report.collectives[0].start), kReduce, kRounding);
+  EXPECT_NEAR(ToSeconds(report.collectives[0].end - report.collectives[0].start), kReduce,
+              kRounding);
   EXPECT_NEAR(ToSeconds(report.account().exposed_total()), kReduce, kRounding);
   EXPECT_NEAR(report.step_time_s() - kForward, kBackward + kReduce + kLayers * kCopy, kRounding);
 }
