@@ -16,18 +16,21 @@ std::string Title(const JobSpec& job) {
                      job.hardware.gpu.name);
 }
 
-// Values that the job itself does not state: they shaped the prediction unseen.
+// Values that the job itself does not state: they shaped the prediction unseen. Origins name files
+// without their folders ("job.yaml:7").
 std::vector<StepContext::Assumption> Assumptions(const ResolvedJob& resolved) {
+  const std::string& file = resolved.job.file;
+  const std::string in_the_job = file.substr(file.find_last_of('/') + 1) + ":";
   std::vector<StepContext::Assumption> assumptions;
   for (const ValueOrigin& value : resolved.origins) {
-    const bool is_stated = value.origin == "--set" || value.origin.rfind(resolved.job.file, 0) == 0;
+    const bool is_stated = value.origin == "--set" || value.origin.rfind(in_the_job, 0) == 0;
     if (!is_stated) assumptions.push_back({value.field, value.value, value.origin});
   }
   return assumptions;
 }
 
-// How far to trust the times. The figure is the median error of an uncalibrated alpha-beta ring over
-// 1265 published all_reduce measurements (models/README.md, "Collectives").
+// How far to trust the times. The figure is the median error of an uncalibrated alpha-beta ring
+// over 1265 published all_reduce measurements (models/README.md, "Collectives").
 std::string Confidence(const JobSpec& job) {
   return fmt::format(
       "kernels and links from preset '{}', not calibrated; this {} model is off by 44% (median) on "
@@ -40,8 +43,7 @@ std::string Confidence(const JobSpec& job) {
 StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workload) {
   const JobSpec& job = resolved.job;
   const double replicas = static_cast<double>(job.gpus());
-  const double microsteps =
-      replicas * static_cast<double>(job.batch.gradient_accumulation_steps);
+  const double microsteps = replicas * static_cast<double>(job.batch.gradient_accumulation_steps);
   StepContext context;
   context.job = Title(job);
   context.job_file = job.file;

@@ -15,9 +15,12 @@ constexpr double kSecondsPerGraphNode = 0.3e-6;
 
 double Efficiency(ComputeClass compute_class, const GpuSpec& gpu) {
   switch (compute_class) {
-    case ComputeClass::kGemm: return gpu.gemm_efficiency;
-    case ComputeClass::kAttention: return gpu.attention_efficiency;
-    case ComputeClass::kMemory: break;
+    case ComputeClass::kGemm:
+      return gpu.gemm_efficiency;
+    case ComputeClass::kAttention:
+      return gpu.attention_efficiency;
+    case ComputeClass::kMemory:
+      break;
   }
   return 1;  // vector units: such kernels are bound by bytes
 }
@@ -25,19 +28,22 @@ double Efficiency(ComputeClass compute_class, const GpuSpec& gpu) {
 class Pricer {
  public:
   Pricer(const TaskGraph& graph, const JobSpec& job)
-      : graph_(graph), job_(job), all_reduce_(FindAllReduceAlgorithm(job.collectives.all_reduce)) {
+      : job_(job), all_reduce_(FindAllReduceAlgorithm(job.collectives.all_reduce)) {
     SIM_CHECK(all_reduce_ != nullptr, "the job names an unknown all_reduce algorithm");
+    for (const GroupId g : AllIds<GroupId>(graph.group_count())) {
+      placements_.push_back(PlaceGroup(graph.group(g).ranks, job.gpus_per_node));
+    }
   }
 
-  double operator()(const ComputeWork& work) const { return ComputeSeconds(work, job_.hardware.gpu); }
+  double operator()(const ComputeWork& work) const {
+    return ComputeSeconds(work, job_.hardware.gpu);
+  }
   double operator()(const HostWork& work) const {
     return work.launches * ToSeconds(job_.simulate.launch_overhead) +
            work.graph_nodes * kSecondsPerGraphNode;
   }
   double operator()(const CollectiveWork& work) const {
-    const ProcessGroup& group = graph_.group(work.group);
-    const CollectiveRequest request{work.op, work.bytes,
-                                    PlaceGroup(group.ranks, job_.gpus_per_node)};
+    const CollectiveRequest request{work.op, work.bytes, placements_[work.group]};
     return AlgorithmFor(work).seconds(request, job_.hardware);
   }
   double operator()(const OpaqueWork&) const { SIM_CHECK(false, "opaque work has no price"); }
@@ -53,19 +59,20 @@ class Pricer {
     return work.op == CollectiveOp::kAllReduce ? *all_reduce_ : AllReduceAlgorithms().front();
   }
 
-  const TaskGraph& graph_;
   const JobSpec& job_;
   const CollectiveAlgorithm* all_reduce_;
+  IdVector<GroupId, Placement> placements_;  // once each: a group may have a million ranks
 };
 
 }  // namespace
 
 double ComputeSeconds(const ComputeWork& work, const GpuSpec& gpu) {
-  const FlopRate peak = PeakOf(gpu, work.dtype);
   double seconds = ToDouble(work.bytes) / (gpu.hbm_bandwidth.value * gpu.memory_efficiency);
-  if (work.flops.value > 0 && peak.value > 0) {
-    seconds = std::max(seconds,
-                       work.flops.value / (peak.value * Efficiency(work.compute_class, gpu)));
+  if (work.flops.value > 0) {
+    const FlopRate peak = PeakOf(gpu, work.dtype);
+    SIM_CHECK(peak.value > 0, "the GPU has no unit for products of this type");
+    seconds =
+        std::max(seconds, work.flops.value / (peak.value * Efficiency(work.compute_class, gpu)));
   }
   return seconds + work.kernels * ToSeconds(gpu.kernel_latency);
 }

@@ -155,7 +155,8 @@ class Ddp : public Strategy {
     rank.LaunchCollective(
         nccl_, {CollectiveOp::kAllReduce, wire, SizeOf(wire, elements), group_},
         "all_reduce " + name, Site::kGradientReduce);
-    if (!compresses) return rank.Record(nccl_);
+    // A gradient that already has the type of the wire is reduced in place.
+    if (wire == bucket.dtype) return rank.Record(nccl_);
     rank.Wait(hook_, rank.Record(nccl_));
     rank.Launch(hook_, CastWork(wire, bucket.dtype, elements), "decompress " + name);
     return rank.Record(hook_);

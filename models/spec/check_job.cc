@@ -153,13 +153,24 @@ class JobChecker {
     }
   }
 
+  // tf32 and fp8 exist only in the linears (models/README.md, "Operators").
+  static DType AttentionType(DType compute) {
+    if (compute == DType::kTf32) return DType::kFp32;
+    return compute == DType::kFp8 ? DType::kBf16 : compute;
+  }
+
   void CheckPeak() {
     if (AnyInvalid({"precision.compute", "hardware.gpu", "hardware.gpu.peak"})) return;
-    if (PeakOf(job_.hardware.gpu, job_.precision.compute).value > 0) return;
+    const auto can_compute_in = [&](DType dtype) {
+      return PeakOf(job_.hardware.gpu, dtype).value > 0 &&
+             (TransformerOf(job_) == nullptr ||
+              PeakOf(job_.hardware.gpu, AttentionType(dtype)).value > 0);
+    };
+    if (can_compute_in(job_.precision.compute)) return;
     std::vector<std::string_view> names;
     for (const DType dtype :
          {DType::kFp32, DType::kTf32, DType::kBf16, DType::kFp16, DType::kFp8}) {
-      if (PeakOf(job_.hardware.gpu, dtype).value > 0) names.push_back(ToString(dtype));
+      if (can_compute_in(dtype)) names.push_back(ToString(dtype));
     }
     Report(
         "precision.compute",

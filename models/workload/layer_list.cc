@@ -1,5 +1,6 @@
 #include "models/workload/layer_list.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace stepsim {
@@ -68,13 +69,16 @@ class LayerListBuilder {
     if (has_parameters) op.backward_weight.push_back(WorkOf(Rest(total, input), dtype));
   }
 
+  // The order in which autograd's node returns its gradients (recorded, models/README.md, "Explicit
+  // layer lists"): a convolution or linear layer the bias first, a norm the weight first.
   void Register(const LayerSpec& layer, Operator& op) {
     for (const ParameterSpec& parameter : layer.parameters) {
-      const auto index = static_cast<std::int32_t>(workload_.parameters.size());
-      op.parameters_ready.insert(op.parameters_ready.begin(), index);
+      op.parameters_ready.push_back(static_cast<std::int32_t>(workload_.parameters.size()));
       workload_.parameters.push_back({parameter.name, parameter.elements,
                                       parameter.dtype.value_or(job_.precision.parameters)});
     }
+    const bool is_matrix_product = layer.forward_flops.value > 0;
+    if (is_matrix_product) std::reverse(op.parameters_ready.begin(), op.parameters_ready.end());
   }
 
   const JobSpec& job_;

@@ -8,7 +8,8 @@
 // weight gradient. A layer without parameters has no weight gradient: all of it goes to the input
 // gradient. A layer with no parameters before it needs no input gradient: only the weight gradient
 // is left (the first layer). A stated backward_flops or backward_bytes is used as given, whatever
-// its parts. Parameters become ready in reverse registration order.
+// its parts. Layers with FLOPs (convolutions, linears) deliver their gradients in reverse
+// registration order, the bias before the weight; layers without (norms) in registration order.
 #pragma once
 
 #include "models/spec/job.h"

@@ -15,6 +15,8 @@ struct LastStep {
   RankId slowest{};
 };
 
+// A step ends with its last kernel, the optimizer's: a transfer that nobody waits for runs on under
+// the next step, and is paid for there. Only a step that is simulated alone ends with everything.
 LastStep FindLastStep(const TaskGraph& graph, const Timeline& timeline) {
   LastStep found;
   found.window.end = timeline.makespan;
@@ -24,10 +26,18 @@ LastStep FindLastStep(const TaskGraph& graph, const Timeline& timeline) {
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
     last_step = std::max(last_step, graph.position(t).step);
   }
+  if (last_step == 0) return found;
+  SimTime end = kStepBegin;
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
-    if (graph.position(t).step == last_step) continue;
-    found.window.begin = std::max(found.window.begin, timeline.end[t]);
+    if (graph.kind(t) == TaskKind::kTransfer) continue;
+    if (graph.position(t).step != last_step) {
+      found.window.begin = std::max(found.window.begin, timeline.end[t]);
+    } else if (timeline.end[t] >= end) {
+      end = timeline.end[t];
+      found.slowest = graph.rank(t);
+    }
   }
+  if (end >= found.window.begin) found.window.end = end;
   return found;
 }
 
@@ -50,8 +60,10 @@ std::vector<MicrostepReport> ReportMicrosteps(const TaskGraph& graph, const Task
   }
   std::vector<MicrostepReport> microsteps;
   for (std::size_t m = 0; m < begins.size(); ++m) {
-    const SimTime begin = m == 0 ? step.window.begin : begins[m];
-    const SimTime end = m + 1 < begins.size() ? begins[m + 1] : step.window.end;
+    // A rank that runs ahead may begin before the slowest one has ended its step before.
+    const SimTime begin = m == 0 ? step.window.begin : std::max(begins[m], step.window.begin);
+    const SimTime end =
+        m + 1 < begins.size() ? std::max(begins[m + 1], step.window.begin) : step.window.end;
     microsteps.push_back({static_cast<std::int32_t>(m), reduces[m],
                           AccountWindow(graph, costs, timeline, activity, {begin, end})});
   }

@@ -7,7 +7,7 @@
 namespace stepsim {
 
 // Reports the last of the consecutive steps in the graph, from optimizer end to optimizer end on
-// the slowest rank (the first step begins at time zero).
+// the slowest rank. A step that is alone begins at time zero and ends with its last task.
 StepReport BuildReport(const TaskGraph& graph, const TaskCosts& costs,
                        IdVector<WorkId, CollectiveChoice> choices, const Timeline& timeline,
                        StepContext context);

@@ -16,7 +16,7 @@
 #include "sim/engine/simulate.h"
 #include "sim/graph/graph_algorithms.h"
 #include "sim/metrics/accounting.h"
-#include "tests/support/random_job.h"
+#include "tests/support/random_graph.h"
 
 namespace stepsim {
 namespace {

@@ -1,164 +1,171 @@
 #include "tests/support/random_job.h"
 
-#include <algorithm>
-#include <array>
-#include <chrono>
-#include <map>
-#include <numeric>
-#include <string>
-#include <utility>
+#include <fmt/format.h>
 
-namespace stepsim {
+#include <algorithm>
+#include <initializer_list>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace stepsim::testing {
 namespace {
 
-constexpr std::array<Site, 4> kSites = {Site::kGradientReduce, Site::kParameterGather,
-                                        Site::kTensorParallel, Site::kPipelineTransfer};
-
-class JobMaker {
+// The engine is specified to the bit; the library's distributions are not.
+class Random {
  public:
-  JobMaker(Random* random) : random_(*random), ranks_(Pick(1, 4)), streams_(Pick(1, 4)) {}
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
 
-  RandomJob Make(std::size_t size) {
-    while (job_.tasks.size() < size) {
-      if (ranks_ > 1 && Pick(0, 4) == 0) {
-        AddMeeting();
-      } else {
-        Add(Pick(0, ranks_ - 1), RandomKind(), RandomDuration(), -1);
-      }
-    }
-    return std::move(job_);
+  std::int64_t Between(std::int64_t low, std::int64_t high) {
+    const auto span = static_cast<std::uint64_t>(high - low + 1);
+    return low + static_cast<std::int64_t>(engine_() % span);
+  }
+  double Real(double low, double high) {
+    return low + (high - low) * static_cast<double>(Between(0, 1'000'000)) / 1e6;
+  }
+  bool Chance(double probability) { return Real(0, 1) < probability; }
+  template <class T>
+  T Pick(std::initializer_list<T> choices) {
+    return choices.begin()[Between(0, static_cast<std::int64_t>(choices.size()) - 1)];
   }
 
  private:
-  int Pick(int low, int high) { return static_cast<int>(random_.Between(low, high)); }
-
-  Duration RandomDuration() { return std::chrono::microseconds(std::max(0, Pick(-3, 20))); }
-
-  TaskKind RandomKind() {
-    constexpr std::array<TaskKind, 5> kKinds = {TaskKind::kCompute, TaskKind::kCompute,
-                                                TaskKind::kCompute, TaskKind::kTransfer,
-                                                TaskKind::kHost};
-    return kKinds[static_cast<std::size_t>(Pick(0, 4))];
-  }
-
-  void AddMeeting() {
-    const Duration duration = RandomDuration();
-    const int first = Pick(0, ranks_ - 1), count = Pick(1, ranks_);
-    for (int i = 0; i < count; ++i) {
-      Add((first + i) % ranks_, TaskKind::kTransfer, duration, meetings_);
-    }
-    ++meetings_;
-  }
-
-  void Add(int rank, TaskKind kind, Duration duration, int meeting) {
-    RandomTask task{.rank = rank, .kind = kind, .duration = duration, .meeting = meeting};
-    if (kind == TaskKind::kTransfer) task.site = kSites[static_cast<std::size_t>(Pick(0, 3))];
-    const int first = Pick(0, streams_ - 1);
-    const int count = Pick(0, 3) == 0 ? Pick(1, streams_) : 1;
-    for (int i = 0; i < count; ++i) task.streams.push_back((first + i) % streams_);
-    // Nothing may follow a fellow member: it would wait for its own meeting.
-    std::size_t earlier = job_.tasks.size();
-    while (meeting >= 0 && earlier > 0 && job_.tasks[earlier - 1].meeting == meeting) --earlier;
-    for (int i = Pick(0, 3); i > 0 && earlier > 0; --i) {
-      const auto newest = static_cast<std::int64_t>(earlier) - 1;
-      const std::int64_t oldest = std::max<std::int64_t>(0, newest - 10);
-      task.after.push_back(static_cast<std::size_t>(random_.Between(oldest, newest)));
-    }
-    job_.tasks.push_back(std::move(task));
-  }
-
-  Random& random_;
-  int ranks_, streams_;
-  int meetings_ = 0;
-  RandomJob job_;
+  std::mt19937_64 engine_;
 };
 
-// The streams of a task as global numbers.
-std::vector<int> GlobalStreams(const RandomTask& task) {
-  std::vector<int> streams;
-  for (const int s : task.streams) streams.push_back(task.rank * 100 + s);
-  return streams;
+LinkSpec RandomLink(Random& random, double slowest, double fastest) {
+  LinkSpec link;
+  link.type = "link";
+  link.bandwidth = {random.Real(slowest, fastest)};
+  link.efficiency = random.Real(0.5, 1);
+  link.latency = Duration{random.Between(0, 40'000'000)};
+  return link;
+}
+
+// Tensor cores are never slower than the ordinary units.
+HardwareSpec RandomHardware(Random& random) {
+  HardwareSpec hardware;
+  hardware.name = "random";
+  GpuSpec& gpu = hardware.gpu;
+  gpu.name = "random";
+  const double fp32 = random.Real(5e12, 100e12);
+  const double fp16 = fp32 * random.Real(1, 16);
+  gpu.peak = {{fp32}, {fp32 * random.Real(1, 8)}, {fp16}, {fp16}, {2 * fp16}};
+  gpu.hbm_bandwidth = {random.Real(0.3e12, 8e12)};
+  gpu.memory = {std::int64_t{80} << 30};
+  gpu.gemm_efficiency = random.Real(0.3, 1);
+  gpu.attention_efficiency = random.Real(0.3, 1);
+  gpu.memory_efficiency = random.Real(0.5, 1);
+  gpu.kernel_latency = Duration{random.Between(0, 10'000'000)};
+  hardware.gpus_per_node = random.Between(1, 8);
+  hardware.intra_node = RandomLink(random, 10e9, 900e9);
+  hardware.network.name = "random";
+  hardware.network.nics_per_node = random.Between(1, 8);
+  hardware.network.link = RandomLink(random, 1e9, 50e9);
+  return hardware;
+}
+
+TransformerSpec RandomTransformer(Random& random) {
+  TransformerSpec spec;
+  spec.layers = random.Between(1, 4);
+  spec.kv_heads = random.Between(1, 4);
+  spec.heads = spec.kv_heads * random.Between(1, 4);
+  spec.head_dim = 32 * random.Between(1, 4);
+  spec.hidden_size = spec.heads * spec.head_dim;
+  spec.ffn_size = 64 * random.Between(1, 40);
+  spec.gated_mlp = random.Chance(0.5);
+  spec.vocab_size = random.Between(1, 60'000);
+  spec.vocab_multiple = random.Pick<std::int64_t>({1, 64, 128});
+  spec.tied_embeddings = random.Chance(0.5);
+  spec.positions =
+      random.Pick({PositionKind::kLearned, PositionKind::kRotary, PositionKind::kNone});
+  spec.max_positions = spec.positions == PositionKind::kLearned ? 512 : 0;
+  spec.norm = random.Pick({NormKind::kLayerNorm, NormKind::kRmsNorm});
+  spec.qkv_bias = random.Chance(0.5);
+  spec.output_bias = random.Chance(0.5);
+  spec.mlp_bias = random.Chance(0.5);
+  spec.causal = random.Chance(0.7);
+  spec.dropout = random.Pick({0.0, 0.1});
+  spec.token_types = random.Pick<std::int64_t>({0, 2});
+  spec.embedding_norm = random.Chance(0.3);
+  spec.final_norm = random.Chance(0.7);
+  spec.pooler = random.Chance(0.3);
+  spec.next_sentence_head = spec.pooler && random.Chance(0.5);
+  spec.mlm_head = !spec.causal && random.Chance(0.7);
+  return spec;
+}
+
+LayerSpec RandomLayer(Random& random, std::int64_t index) {
+  LayerSpec layer;
+  layer.name = fmt::format("l{}", index);
+  const std::int64_t tensors = random.Between(0, 3);
+  for (std::int64_t i = 0; i < tensors; ++i) {
+    ParameterSpec parameter{fmt::format("l{}.p{}", index, i), random.Between(1, 4'000'000), {}};
+    if (random.Chance(0.2)) parameter.dtype = random.Pick({DType::kFp32, DType::kFp16});
+    layer.parameters.push_back(parameter);
+  }
+  if (random.Chance(0.7)) layer.forward_flops = {random.Real(0, 50e9)};
+  if (random.Chance(0.3)) layer.backward_flops = Flops{random.Real(0, 100e9)};
+  layer.forward_bytes = {random.Between(0, 20'000'000)};
+  if (random.Chance(0.3)) layer.backward_bytes = Bytes{random.Between(0, 50'000'000)};
+  layer.saved_bytes = {random.Between(0, 10'000'000)};
+  if (random.Chance(0.2)) layer.buffers = {random.Between(0, 10'000)};
+  return layer;
+}
+
+LayerListSpec RandomLayerList(Random& random) {
+  LayerListSpec list;
+  const std::int64_t layers = random.Between(1, 20);
+  for (std::int64_t i = 0; i < layers; ++i) list.layers.push_back(RandomLayer(random, i));
+  return list;
+}
+
+DdpPlan RandomDdp(Random& random) {
+  DdpPlan plan;
+  if (random.Chance(0.5)) plan.bucket_cap_mb = random.Real(0.001, 60);
+  if (random.Chance(0.2)) plan.bucket_cap_mb_list = {random.Real(0.1, 5), random.Real(1, 30)};
+  if (random.Chance(0.2)) plan.first_bucket_mb = random.Real(0.1, 5);
+  plan.gradient_as_bucket_view = random.Chance(0.5);
+  plan.find_unused_parameters = random.Chance(0.2);
+  plan.static_graph = !plan.find_unused_parameters && random.Chance(0.2);
+  plan.broadcast_buffers = random.Chance(0.7);
+  plan.comm_hook = random.Pick(
+      {CommHook::kNone, CommHook::kNone, CommHook::kFp16Compress, CommHook::kBf16Compress});
+  plan.iteration = random.Chance(0.2) ? DdpIteration::kFirst : DdpIteration::kSteady;
+  plan.no_sync = random.Chance(0.5);
+  return plan;
 }
 
 }  // namespace
 
-RandomJob MakeRandomJob(std::size_t size, Random* random) { return JobMaker(random).Make(size); }
-
-Sketched BuildJob(const RandomJob& job, const std::vector<std::size_t>& order) {
-  std::vector<std::size_t> by_id(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) by_id[order[i]] = i;
-  const auto id_of = [&](std::size_t i) { return TaskId{static_cast<std::uint32_t>(order[i])}; };
-  GraphSketch sketch;
-  for (const std::size_t i : by_id) {
-    const RandomTask& task = job.tasks[i];
-    std::vector<StreamId> streams;
-    for (const int s : task.streams) streams.push_back(sketch.Stream(task.rank, std::to_string(s)));
-    sketch.Add(task.kind, streams, task.duration, {.name = std::to_string(i), .site = task.site});
+ResolvedJob RandomJob(std::uint64_t seed) {
+  Random random(seed);
+  ResolvedJob resolved;
+  JobSpec& job = resolved.job;
+  job.name = fmt::format("random {}", seed);
+  job.file = "random.yaml";
+  job.hardware = RandomHardware(random);
+  job.nodes = random.Between(1, 4);
+  job.gpus_per_node = random.Between(1, job.hardware.gpus_per_node);
+  job.model.name = "random";
+  if (random.Chance(0.5)) {
+    job.model.network = RandomTransformer(random);
+  } else {
+    job.model.network = RandomLayerList(random);
   }
-  std::map<int, std::vector<TaskId>> meetings;
-  for (std::size_t i = 0; i < job.tasks.size(); ++i) {
-    for (const std::size_t before : job.tasks[i].after) {
-      sketch.builder().AddDependency(id_of(before), id_of(i));
-    }
-    if (job.tasks[i].meeting >= 0) meetings[job.tasks[i].meeting].push_back(id_of(i));
-  }
-  for (const auto& [meeting, members] : meetings) sketch.Meet(members);
-  return sketch.Build();
+  job.plan.strategy = random.Chance(0.9) ? "ddp" : "none";
+  job.plan.data_parallel = job.gpus();
+  job.plan.ddp = RandomDdp(random);
+  job.batch = {random.Between(1, 4), random.Between(1, 512), random.Between(1, 3)};
+  job.precision.compute =
+      random.Pick({DType::kFp32, DType::kTf32, DType::kBf16, DType::kFp16, DType::kFp8});
+  job.precision.parameters = random.Pick({DType::kFp32, DType::kBf16, DType::kFp16});
+  job.optimizer = random.Pick({OptimizerKind::kAdamW, OptimizerKind::kSgd,
+                               OptimizerKind::kSgdMomentum, OptimizerKind::kNone});
+  job.collectives.all_reduce = random.Chance(0.6) ? "ring" : "hierarchical";
+  job.mfu_convention = "causal";
+  resolved.resolved_json = "{}";
+  return resolved;
 }
 
-Sketched BuildJob(const RandomJob& job) {
-  std::vector<std::size_t> order(job.tasks.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  return BuildJob(job, order);
-}
-
-std::vector<std::size_t> MakeRandomOrder(const RandomJob& job, Random* random) {
-  // Swap neighbours that share no stream, many times.
-  std::vector<std::size_t> by_id(job.tasks.size());
-  std::iota(by_id.begin(), by_id.end(), std::size_t{0});
-  for (std::size_t swaps = by_id.size() * by_id.size(); by_id.size() > 1 && swaps > 0; --swaps) {
-    const auto at =
-        static_cast<std::size_t>(random->Between(0, static_cast<std::int64_t>(by_id.size()) - 2));
-    const std::vector<int> a = GlobalStreams(job.tasks[by_id[at]]);
-    const std::vector<int> b = GlobalStreams(job.tasks[by_id[at + 1]]);
-    const bool share = std::find_first_of(a.begin(), a.end(), b.begin(), b.end()) != a.end();
-    if (!share) std::swap(by_id[at], by_id[at + 1]);
-  }
-  std::vector<std::size_t> order(by_id.size());
-  for (std::size_t id = 0; id < by_id.size(); ++id) order[by_id[id]] = id;
-  return order;
-}
-
-DirectTimes EvaluateDirectly(const RandomJob& job, bool with_streams) {
-  const std::size_t count = job.tasks.size();
-  DirectTimes times{std::vector<SimTime>(count), std::vector<SimTime>(count), kStepBegin};
-  std::map<int, SimTime> stream_end;
-  for (std::size_t i = 0; i < count;) {
-    // [i, last): one task, or the members of one meeting.
-    std::size_t last = i + 1;
-    while (last < count && job.tasks[i].meeting >= 0 &&
-           job.tasks[last].meeting == job.tasks[i].meeting) {
-      ++last;
-    }
-    SimTime together = kStepBegin;
-    for (std::size_t k = i; k < last; ++k) {
-      for (const std::size_t before : job.tasks[k].after) {
-        times.start[k] = std::max(times.start[k], times.end[before]);
-      }
-      for (const int s : GlobalStreams(job.tasks[k])) {
-        if (with_streams) times.start[k] = std::max(times.start[k], stream_end[s]);
-      }
-      together = std::max(together, times.start[k]);
-    }
-    const SimTime end = together + job.tasks[i].duration;
-    for (std::size_t k = i; k < last; ++k) {
-      times.end[k] = end;
-      for (const int s : GlobalStreams(job.tasks[k])) stream_end[s] = end;
-    }
-    times.makespan = std::max(times.makespan, end);
-    i = last;
-  }
-  return times;
-}
-
-}  // namespace stepsim
+}  // namespace stepsim::testing

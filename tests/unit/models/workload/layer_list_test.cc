@@ -103,10 +103,20 @@ TEST(LayerList, NoGradientFlowsBelowTheFirstParameter) {
   EXPECT_THAT(workload.units[1].operators[0].backward_input, IsEmpty());  // conv
 }
 
-TEST(LayerList, GradientsArriveInReverseRegistrationOrder) {
+TEST(LayerList, ALinearDeliversItsBiasFirst) {
   const Workload workload = BuildWorkload(SmallNet());
   EXPECT_EQ(workload.parameters[1].name, "fc.weight");
   EXPECT_THAT(workload.ArrivalOrder(), ElementsAre(2, 1, 0));
+}
+
+// Recorded with torch 1.13.1: a batch norm's gradients arrive in registration order.
+TEST(LayerList, ANormDeliversItsWeightFirst) {
+  JobSpec job = SmallNet();
+  auto& layers = ListOf(job).layers;
+  layers.insert(layers.begin() + 1, Layer("bn", 0, 9, {{"bn.weight", 1, {}}, {"bn.bias", 1, {}}}));
+  const Workload workload = BuildWorkload(job);
+  EXPECT_EQ(workload.parameters[1].name, "bn.weight");
+  EXPECT_THAT(workload.ArrivalOrder(), ElementsAre(4, 3, 1, 2, 0));
 }
 
 TEST(LayerList, ParametersTakeTheirOwnTypeOrTheJobs) {

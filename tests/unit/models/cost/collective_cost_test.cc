@@ -1,0 +1,122 @@
+// Every algorithm against numbers worked out by hand from the equations of models/README.md,
+// "Collectives".
+#include "models/cost/collective_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string_view>
+
+#include "sim/base/check.h"
+
+namespace stepsim {
+namespace {
+
+constexpr double kMs = 1e-3;
+constexpr double kUs = 1e-6;
+
+// Inside a node 80 GB/s and 2 us a hop, the node's adapters together 20 GB/s and 5 us: 80 MB take
+// 1 ms on the one and 4 ms on the other.
+HardwareSpec Hardware() {
+  HardwareSpec hardware;
+  hardware.intra_node = {"nvlink", {100e9}, 0.8, Duration{2'000'000}};
+  hardware.network.nics_per_node = 2;
+  hardware.network.link = {"infiniband", {12.5e9}, 0.8, Duration{5'000'000}};
+  return hardware;
+}
+
+constexpr Placement kAlone{1, 1, 1};
+constexpr Placement kOneNode{4, 1, 4};
+constexpr Placement kTwoNodes{8, 2, 4};
+constexpr Placement kOnePerNode{4, 4, 1};
+
+CollectiveRequest Request(CollectiveOp op, Placement placement) {
+  return {op, Bytes{80'000'000}, placement};
+}
+double Ring(CollectiveOp op, Placement placement) {
+  return RingSeconds(Request(op, placement), Hardware());
+}
+double Hierarchical(Placement placement) {
+  return HierarchicalAllReduceSeconds(Request(CollectiveOp::kAllReduce, placement), Hardware());
+}
+
+// 2 (n-1) steps that move bytes / n each.
+TEST(Ring, AllReduce) {
+  EXPECT_DOUBLE_EQ(Ring(CollectiveOp::kAllReduce, kOneNode), 6 * 2 * kUs + 6.0 / 4 * 1 * kMs);
+  EXPECT_DOUBLE_EQ(Ring(CollectiveOp::kAllReduce, kTwoNodes), 14 * 5 * kUs + 14.0 / 8 * 4 * kMs);
+  EXPECT_DOUBLE_EQ(Ring(CollectiveOp::kAllReduce, kOnePerNode), 6 * 5 * kUs + 6.0 / 4 * 4 * kMs);
+}
+
+// Half of an all_reduce each.
+TEST(Ring, AllGatherAndReduceScatter) {
+  for (const CollectiveOp op : {CollectiveOp::kAllGather, CollectiveOp::kReduceScatter}) {
+    EXPECT_DOUBLE_EQ(Ring(op, kOneNode), 3 * 2 * kUs + 3.0 / 4 * 1 * kMs);
+    EXPECT_DOUBLE_EQ(Ring(op, kTwoNodes), 7 * 5 * kUs + 7.0 / 8 * 4 * kMs);
+    EXPECT_DOUBLE_EQ(Ring(op, kOnePerNode), 3 * 5 * kUs + 3.0 / 4 * 4 * kMs);
+  }
+}
+
+// Pipelined: all bytes pass every link once, the last rank is n-1 hops behind.
+TEST(Ring, BroadcastAndReduce) {
+  for (const CollectiveOp op : {CollectiveOp::kBroadcast, CollectiveOp::kReduce}) {
+    EXPECT_DOUBLE_EQ(Ring(op, kOneNode), 3 * 2 * kUs + 1 * kMs);
+    EXPECT_DOUBLE_EQ(Ring(op, kTwoNodes), 7 * 5 * kUs + 4 * kMs);
+    EXPECT_DOUBLE_EQ(Ring(op, kOnePerNode), 3 * 5 * kUs + 4 * kMs);
+  }
+}
+
+TEST(Ring, KnowsNoAllToAll) {
+  EXPECT_THROW(Ring(CollectiveOp::kAllToAll, kOneNode), InternalError);
+  EXPECT_THROW(Ring(CollectiveOp::kSendRecv, kOneNode), InternalError);
+}
+
+// Inside: 2 x (3 hops + 3/4 of 1 ms). Across two nodes: 2 x (1 hop + 1/2 of 4 ms).
+TEST(Hierarchical, AddsItsPhases) {
+  EXPECT_DOUBLE_EQ(Hierarchical(kTwoNodes),
+                   2 * (3 * 2 * kUs + 0.75 * kMs) + 2 * (1 * 5 * kUs + 0.5 * 4 * kMs));
+}
+
+// With one node, or one rank on each, a single phase is left: the ring's.
+TEST(Hierarchical, IsARingWhereThereIsOneLevel) {
+  EXPECT_DOUBLE_EQ(Hierarchical(kOneNode), Ring(CollectiveOp::kAllReduce, kOneNode));
+  EXPECT_DOUBLE_EQ(Hierarchical(kOnePerNode), Ring(CollectiveOp::kAllReduce, kOnePerNode));
+}
+
+TEST(Hierarchical, IsAnAllReduce) {
+  EXPECT_THROW(
+      HierarchicalAllReduceSeconds(Request(CollectiveOp::kAllGather, kTwoNodes), Hardware()),
+      InternalError);
+}
+
+TEST(AllReduceAlgorithms, HaveNamesOfTheirOwn) {
+  std::set<std::string_view> names;
+  for (const CollectiveAlgorithm& algorithm : AllReduceAlgorithms()) {
+    EXPECT_TRUE(names.insert(algorithm.name).second) << algorithm.name;
+    EXPECT_FALSE(algorithm.doc.empty()) << algorithm.name;
+    EXPECT_EQ(FindAllReduceAlgorithm(algorithm.name), &algorithm);
+  }
+  EXPECT_EQ(FindAllReduceAlgorithm("tree of hope"), nullptr);
+}
+
+TEST(AllReduceAlgorithms, TakeNoTimeAlone) {
+  for (const CollectiveAlgorithm& algorithm : AllReduceAlgorithms()) {
+    EXPECT_EQ(algorithm.seconds(Request(CollectiveOp::kAllReduce, kAlone), Hardware()), 0)
+        << algorithm.name;
+  }
+}
+
+// However it is done, each of n ranks sends at least 2 (n-1)/n of the bytes (Patarasuk and Yuan
+// 2009), here at no more than the fastest link's 80 GB/s.
+TEST(AllReduceAlgorithms, AreBoundByBandwidth) {
+  for (const CollectiveAlgorithm& algorithm : AllReduceAlgorithms()) {
+    for (const Placement placement : {kOneNode, kTwoNodes, kOnePerNode}) {
+      const auto n = static_cast<double>(placement.ranks);
+      EXPECT_GE(algorithm.seconds(Request(CollectiveOp::kAllReduce, placement), Hardware()),
+                2 * (n - 1) / n * 1 * kMs)
+          << algorithm.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stepsim

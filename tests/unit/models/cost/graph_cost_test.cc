@@ -1,0 +1,154 @@
+#include "models/cost/graph_cost.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/graph/task_graph_builder.h"
+
+namespace stepsim {
+namespace {
+
+// 100 TFLOP/s in fp32 and 1000 in bf16, of which products reach 0.8 and attention 0.5; 1 TB/s of
+// which 0.5 is reached; 3 us a kernel.
+GpuSpec Gpu() {
+  GpuSpec gpu;
+  gpu.peak.fp32 = {100e12};
+  gpu.peak.bf16 = {1000e12};
+  gpu.hbm_bandwidth = {1e12};
+  gpu.gemm_efficiency = 0.8;
+  gpu.attention_efficiency = 0.5;
+  gpu.memory_efficiency = 0.5;
+  gpu.kernel_latency = Duration{3'000'000};
+  return gpu;
+}
+
+ComputeWork Kernel(ComputeClass compute_class, double flops, std::int64_t bytes) {
+  ComputeWork work;
+  work.compute_class = compute_class;
+  work.dtype = DType::kBf16;
+  work.flops = {flops};
+  work.bytes = {bytes};
+  return work;
+}
+
+constexpr double kLaunch = 3e-6;
+
+// 8 TFLOP / (1000 x 0.8 TFLOP/s) = 10 ms, 1 GB / (1 TB/s x 0.5) = 2 ms.
+TEST(ComputeSeconds, BoundByFlops) {
+  EXPECT_DOUBLE_EQ(ComputeSeconds(Kernel(ComputeClass::kGemm, 8e12, 1'000'000'000), Gpu()),
+                   10e-3 + kLaunch);
+}
+
+TEST(ComputeSeconds, BoundByBytes) {
+  EXPECT_DOUBLE_EQ(ComputeSeconds(Kernel(ComputeClass::kGemm, 8e11, 1'000'000'000), Gpu()),
+                   2e-3 + kLaunch);
+}
+
+TEST(ComputeSeconds, AttentionHasItsOwnEfficiency) {
+  EXPECT_DOUBLE_EQ(ComputeSeconds(Kernel(ComputeClass::kAttention, 8e12, 0), Gpu()),
+                   16e-3 + kLaunch);
+}
+
+TEST(ComputeSeconds, EachTypeHasItsPeak) {
+  ComputeWork work = Kernel(ComputeClass::kGemm, 8e12, 0);
+  work.dtype = DType::kFp32;
+  EXPECT_DOUBLE_EQ(ComputeSeconds(work, Gpu()), 100e-3 + kLaunch);
+}
+
+TEST(ComputeSeconds, PaysTheLatencyPerKernel) {
+  ComputeWork work = Kernel(ComputeClass::kMemory, 0, 1'000'000'000);
+  work.kernels = 4;
+  EXPECT_DOUBLE_EQ(ComputeSeconds(work, Gpu()), 2e-3 + 4 * kLaunch);
+  EXPECT_DOUBLE_EQ(ComputeSeconds(Kernel(ComputeClass::kMemory, 0, 0), Gpu()), kLaunch);
+}
+
+// Without the check such products would cost nothing.
+TEST(ComputeSeconds, RefusesATypeWithoutUnits) {
+  ComputeWork work = Kernel(ComputeClass::kGemm, 8e12, 0);
+  work.dtype = DType::kFp8;
+  EXPECT_THROW(ComputeSeconds(work, Gpu()), InternalError);
+}
+
+// One rank of a group of four on two nodes, with one task of the given work.
+TaskGraph GraphOf(Work work) {
+  TaskGraphBuilder builder;
+  const RankId rank = builder.AddRank({0, 4});
+  const GroupId group = builder.AddGroup({"dp", "data parallel", {0, 1, 2, 3}});
+  if (auto* collective = std::get_if<CollectiveWork>(&work)) collective->group = group;
+  builder.AddTask(builder.AddWork(work), builder.AddLabel({"task", Site::kGradientReduce}),
+                  builder.AddStream(rank, "s"));
+  return std::move(builder).Build();
+}
+
+JobSpec Job() {
+  JobSpec job;
+  job.hardware.gpu = Gpu();
+  job.hardware.intra_node = {"nvlink", {100e9}, 1, Duration{}};
+  job.hardware.network.link = {"infiniband", {10e9}, 1, Duration{}};
+  job.nodes = 2;
+  job.gpus_per_node = 2;
+  return job;
+}
+
+GraphCosts Priced(const Work& work, const JobSpec& job = Job()) {
+  return PriceGraph(GraphOf(work), job);
+}
+
+constexpr CollectiveWork kGigabyte{CollectiveOp::kAllReduce, DType::kFp32, {1'000'000'000}, {}};
+
+double Picoseconds(const GraphCosts& priced) {
+  return static_cast<double>(priced.costs[WorkId{0}].isolated.count());
+}
+
+// 1 GB at 10 GB/s is 100 ms: ring 2 x 3/4; hierarchical 2 x 1/2 of it and 2 x 1/2 of 10 ms inside.
+TEST(PriceGraph, AsksTheJobsAlgorithm) {
+  const GraphCosts ring = Priced(kGigabyte);
+  EXPECT_NEAR(Picoseconds(ring), 150e9, 1);
+  EXPECT_EQ(ring.choices[WorkId{0}].algorithm, "ring");
+  EXPECT_EQ(ring.choices[WorkId{0}].protocol, "simple");
+  JobSpec job = Job();
+  job.collectives.all_reduce = "hierarchical";
+  const GraphCosts hierarchical = Priced(kGigabyte, job);
+  EXPECT_NEAR(Picoseconds(hierarchical), 110e9, 1);
+  EXPECT_EQ(hierarchical.choices[WorkId{0}].algorithm, "hierarchical");
+}
+
+// The job's choice is one of all_reduce: a broadcast goes around the ring, 100 ms once.
+TEST(PriceGraph, OtherCollectivesUseTheRing) {
+  JobSpec job = Job();
+  job.collectives.all_reduce = "hierarchical";
+  CollectiveWork broadcast = kGigabyte;
+  broadcast.op = CollectiveOp::kBroadcast;
+  const GraphCosts priced = Priced(broadcast, job);
+  EXPECT_NEAR(Picoseconds(priced), 100e9, 1);
+  EXPECT_EQ(priced.choices[WorkId{0}].algorithm, "ring");
+}
+
+TEST(PriceGraph, HostPaysPerLaunchAndPerNode) {
+  JobSpec job = Job();
+  job.simulate.launch_overhead = Duration{7'000'000};
+  const GraphCosts priced = Priced(HostWork{.launches = 3, .graph_nodes = 100}, job);
+  // 3 x 7 us and 100 x 0.3 us
+  EXPECT_NEAR(Picoseconds(priced), 51e6, 1);
+  EXPECT_TRUE(priced.choices[WorkId{0}].algorithm.empty());
+}
+
+TEST(PriceGraph, RoundsUpToAPicosecond) {
+  JobSpec job = Job();
+  job.hardware.gpu.kernel_latency = {};
+  job.hardware.gpu.hbm_bandwidth = {1.1e12};  // 1 B / 0.55 TB/s = 1.82 ps
+  const GraphCosts priced = Priced(Kernel(ComputeClass::kMemory, 0, 1), job);
+  EXPECT_EQ(priced.costs[WorkId{0}].isolated, Duration{2});
+}
+
+TEST(PriceGraph, RefusesWhatItCannotPrice) {
+  EXPECT_THROW(Priced(OpaqueWork{}), InternalError);
+  JobSpec job = Job();
+  job.collectives.all_reduce = "teleport";
+  EXPECT_THROW(Priced(kGigabyte, job), InternalError);
+}
+
+}  // namespace
+}  // namespace stepsim

@@ -1,0 +1,89 @@
+#include "models/topology/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "sim/base/check.h"
+
+namespace stepsim {
+namespace {
+
+// 100 GB/s x 0.8 between GPUs, hops of 2 us; two adapters of 12.5 GB/s x 0.8, hops of 5 us.
+HardwareSpec SlowNetwork() {
+  HardwareSpec hardware;
+  hardware.intra_node = {"nvlink", {100e9}, 0.8, Duration{2'000'000}};
+  hardware.network.nics_per_node = 2;
+  hardware.network.link = {"infiniband", {12.5e9}, 0.8, Duration{5'000'000}};
+  return hardware;
+}
+
+void ExpectPlacement(const Placement& placement, std::int64_t ranks, std::int64_t nodes,
+                     std::int64_t ranks_per_node) {
+  EXPECT_EQ(placement.ranks, ranks);
+  EXPECT_EQ(placement.nodes, nodes);
+  EXPECT_EQ(placement.ranks_per_node, ranks_per_node);
+}
+
+TEST(PlaceGroup, FillsNodesInOrder) {
+  ExpectPlacement(PlaceGroup(std::vector<std::int32_t>{0, 1, 2, 3}, 8), 4, 1, 4);
+  ExpectPlacement(PlaceGroup(std::vector<std::int32_t>{6, 7, 8, 9}, 8), 4, 2, 2);
+  ExpectPlacement(PlaceGroup(std::vector<std::int32_t>{0, 1, 2, 3}, 1), 4, 4, 1);
+  ExpectPlacement(PlaceGroup(std::vector<std::int32_t>{5}, 8), 1, 1, 1);
+}
+
+// The same GPU of every node: a data-parallel group beside tensor parallelism.
+TEST(PlaceGroup, SeesStridedGroups) {
+  ExpectPlacement(PlaceGroup(std::vector<std::int32_t>{1, 9, 17}, 8), 3, 3, 1);
+}
+
+TEST(PlaceGroup, TakesTheFullestNode) {
+  ExpectPlacement(PlaceGroup(std::vector<std::int32_t>{0, 1, 2, 8}, 8), 4, 2, 3);
+  ExpectPlacement(PlaceGroup(std::vector<std::int32_t>{7, 8, 9, 10}, 8), 4, 2, 3);
+}
+
+TEST(PlaceGroup, RefusesAnEmptyGroup) {
+  EXPECT_THROW(PlaceGroup({}, 8), InternalError);
+  EXPECT_THROW(PlaceGroup(std::vector<std::int32_t>{0}, 0), InternalError);
+}
+
+TEST(Links, ReachTheirEfficiency) {
+  EXPECT_DOUBLE_EQ(IntraNode(SlowNetwork()).bandwidth.value, 80e9);
+  EXPECT_EQ(IntraNode(SlowNetwork()).latency, Duration{2'000'000});
+  EXPECT_DOUBLE_EQ(NodeUplink(SlowNetwork()).bandwidth.value, 20e9);  // 2 x 12.5 x 0.8
+  EXPECT_EQ(NodeUplink(SlowNetwork()).latency, Duration{5'000'000});
+}
+
+TEST(SlowestOfRing, StaysInsideOneNode) {
+  const LinkShare link = SlowestOfRing(SlowNetwork(), {8, 1, 8});
+  EXPECT_DOUBLE_EQ(link.bandwidth.value, 80e9);
+  EXPECT_EQ(link.latency, Duration{2'000'000});
+}
+
+TEST(SlowestOfRing, IsTheNetworkAcrossNodes) {
+  const LinkShare link = SlowestOfRing(SlowNetwork(), {16, 2, 8});
+  EXPECT_DOUBLE_EQ(link.bandwidth.value, 20e9);
+  EXPECT_EQ(link.latency, Duration{5'000'000});
+}
+
+// A PCIe box with a good network: the ring moves at PCIe's rate and the network's latency.
+TEST(SlowestOfRing, MayBeTheLinkInsideTheNode) {
+  HardwareSpec hardware = SlowNetwork();
+  hardware.intra_node.bandwidth = {10e9};
+  const LinkShare link = SlowestOfRing(hardware, {16, 2, 8});
+  EXPECT_DOUBLE_EQ(link.bandwidth.value, 8e9);
+  EXPECT_EQ(link.latency, Duration{5'000'000});
+}
+
+// One GPU per node: no byte passes a link inside a node, however slow it is.
+TEST(SlowestOfRing, WithOneRankPerNodeIsTheNetworkAlone) {
+  HardwareSpec hardware = SlowNetwork();
+  hardware.intra_node.bandwidth = {1e9};
+  hardware.intra_node.latency = Duration{99'000'000};
+  const LinkShare link = SlowestOfRing(hardware, {4, 4, 1});
+  EXPECT_DOUBLE_EQ(link.bandwidth.value, 20e9);
+  EXPECT_EQ(link.latency, Duration{5'000'000});
+}
+
+}  // namespace
+}  // namespace stepsim
