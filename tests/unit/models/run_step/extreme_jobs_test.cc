@@ -81,10 +81,9 @@ TEST(ExtremeJobs, AThousandNodes) {
 
 // Ranks are counted one by one; a list of 10^10 of them would fill the memory.
 TEST(ExtremeJobs, TooManyGpusAreRefused) {
-  EXPECT_THAT(
-      ErrorOf("llama-3.2-3b_ddp_16xa100",
-              {"nodes=1000000", "hardware.gpus_per_node=10000", "gpus_per_node=10000"}),
-      HasSubstr("found 10000000000 GPUs (nodes x gpus_per_node), allowed: at most 10000000"));
+  EXPECT_THAT(ErrorOf("llama-3.2-3b_ddp_16xa100",
+                      {"nodes=1000000", "hardware.gpus_per_node=10000", "gpus_per_node=10000"}),
+              HasSubstr("found 1000000 x 10000 GPUs, allowed: at most 10000000"));
 }
 
 TEST(ExtremeJobs, OneWord) { Run3b({"model.transformer.vocab_size=1"}); }
