@@ -2,7 +2,7 @@
 // thread per stream, times in microseconds from the begin of the reported step:
 //
 //   {"ph":"X","cat":"kernel","name":"layer0.fwd","pid":0,"tid":0,"ts":0.000000,"dur":12.500000,
-//    "args":{"stream":0,"device":0,"correlation":1,"phase":"forward","microstep":0, ...}}
+//    "args":{"stream":0,"device":0,"correlation":1,"phase":"forward", ...}}
 //
 // Readers count every kernel of a file. So only the reported step is written, and tasks that reach
 // into it from outside are cut at its ends.

@@ -169,6 +169,27 @@ TEST(ChromeTrace, KernelsSayWhatTheyWaitedFor) {
   EXPECT_EQ(first.at("bytes"), 1000);
 }
 
+// Two steps of two micro-steps: what the report is about is the second step, 40..80 us.
+TEST(ChromeTrace, OfSeveralStepsTheReportedOneIsShown) {
+  StepBuilder b;
+  const RankId rank = b.graph.AddRank({});
+  const StreamId stream = b.graph.AddStream(rank, "compute");
+  for (int step = 0; step < 2; ++step) {
+    for (int microstep = 0; microstep < 2; ++microstep) {
+      b.graph.SetPosition({.microstep = microstep, .step = step});
+      b.Compute(stream, "kernel", Microseconds(20), Phase::kForward);
+    }
+  }
+  const json trace = Trace(std::move(b).Finish());
+  const std::vector<json> kernels = Named(trace, "kernel");
+  ASSERT_EQ(kernels.size(), 2u);
+  EXPECT_EQ(FromTrace(kernels[0].at("ts")), Duration::zero());
+  EXPECT_FALSE(kernels[0].at("args").contains("microstep"));
+  EXPECT_EQ(FromTrace(kernels[1].at("ts")), Microseconds(20));
+  EXPECT_EQ(kernels[1].at("args").at("microstep"), 1);
+  EXPECT_EQ(FromTrace(Named(trace, "ProfilerStep#0")[0].at("dur")), Microseconds(40));
+}
+
 TEST(ChromeTrace, CollectivesCarryTheProfilersArguments) {
   const json trace = Trace(TwoRankStep());
   const std::vector<json> collectives =
