@@ -56,9 +56,7 @@ TEST_F(TaskGraphBuilderTest, KeepsWhatItWasTold) {
   const GroupId group = b_.AddGroup({.name = "dp", .description = "data", .ranks = {0, 5}});
   const Label label{.name = "bucket 3",
                     .site = Site::kGradientReduce,
-                    .phase = Phase::kBackward,
-                    .microstep = 2,
-                    .step = 1};
+                    .phase = Phase::kBackward};
   const Work work = CollectiveWork{.bytes = Bytes{100}, .group = group};
   const TaskId task = b_.AddTask(b_.AddWork(work), b_.AddLabel(label), compute);
   const TaskGraph graph = std::move(b_).Build();
@@ -86,7 +84,22 @@ TEST_F(TaskGraphBuilderTest, EqualWorksAndLabelsShareOneId) {
   EXPECT_NE(b_.AddWork(OpaqueWork{TaskKind::kCompute, 1}),
             b_.AddWork(OpaqueWork{TaskKind::kHost, 1}));
   EXPECT_EQ(b_.AddLabel({.name = "a"}), b_.AddLabel({.name = "a"}));
-  EXPECT_NE(b_.AddLabel({.name = "a"}), b_.AddLabel({.name = "a", .microstep = 1}));
+  EXPECT_NE(b_.AddLabel({.name = "a"}), b_.AddLabel({.name = "a", .phase = Phase::kForward}));
+}
+
+// Programs go through micro-steps and steps, and the next rank begins anew.
+TEST_F(TaskGraphBuilderTest, TasksKeepTheirPosition) {
+  const StreamId s = b_.AddStream(rank_, "s");
+  std::vector<std::pair<TaskId, Position>> expected = {{Kernel(s), {}}};
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const Position position : {Position{0, 0}, {1, 0}, {0, 1}, {1, 1}}) {
+      b_.SetPosition(position);
+      expected.emplace_back(Kernel(s), position);
+      expected.emplace_back(Kernel(s), position);
+    }
+  }
+  const TaskGraph graph = std::move(b_).Build();
+  for (const auto& [task, position] : expected) EXPECT_EQ(graph.position(task), position);
 }
 
 TEST_F(TaskGraphBuilderTest, AStreamOrdersItsTasks) {
