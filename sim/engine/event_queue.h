@@ -43,7 +43,11 @@ class EventQueue {
 
   // REQUIRES: not empty().
   Event Take() {
-    if (!is_due()) Advance();
+    if (!is_due()) {
+      std::vector<Event>& bucket = RemoveLowestBucket();
+      if (bucket.size() == 1) return TakeLonely(&bucket);
+      Deal(&bucket);
+    }
     const Event event = present_[next_++];
     if (!is_due()) {
       present_.clear();
@@ -73,22 +77,30 @@ class EventQueue {
     ++pending_;
   }
 
-  unsigned LowestBucket() const {
+  // The bucket that holds the earliest event; no longer counted as pending.
+  std::vector<Event>& RemoveLowestBucket() {
     unsigned word = 0;
     while (occupied_[word] == 0) ++word;
-    return word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[word]));
+    const unsigned lowest = word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[word]));
+    occupied_[word] &= occupied_[word] - 1;
+    pending_ -= buckets_[lowest].size();
+    return buckets_[lowest];
   }
 
-  // Moves the present to the earliest pending time. Dealing keeps the order of equal times.
-  void Advance() {
-    const unsigned lowest = LowestBucket();
-    std::vector<Event>& bucket = buckets_[lowest];
-    occupied_[lowest / 64] &= occupied_[lowest / 64] - 1;
-    pending_ -= bucket.size();
-    now_ = bucket.front().time;
-    for (const Event& event : bucket) now_ = std::min(now_, event.time);
-    for (const Event& event : bucket) Push(event);
-    bucket.clear();
+  // The only event of a bucket needs no dealing: with few events pending, the usual case.
+  Event TakeLonely(std::vector<Event>* bucket) {
+    const Event event = bucket->front();
+    bucket->clear();
+    now_ = event.time;
+    return event;
+  }
+
+  // Moves the present to the earliest time of a bucket. Keeps the order of equal times.
+  void Deal(std::vector<Event>* bucket) {
+    now_ = bucket->front().time;
+    for (const Event& event : *bucket) now_ = std::min(now_, event.time);
+    for (const Event& event : *bucket) Push(event);
+    bucket->clear();
   }
 
   std::vector<Event> present_;  // events of the time now_, in order

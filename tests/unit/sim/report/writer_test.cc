@@ -22,7 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using testing::TwoRankStep;
 
 constexpr Writer kHello{".txt", "a greeting",

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# How fast is the engine today? Builds the benchmarks, runs them and rewrites the measured parts of
+# results/benchmarks/ (engine.csv, processes.csv, environment.txt and the tables of its README):
+#
+#   tools/dev/run_benchmarks.sh
+#
+# Takes about three minutes on a quiet machine. Needs libbenchmark-dev and python3.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+build=build/benchmarks
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSTEPSIM_PERF=ON -DSTEPSIM_TOOLS=OFF \
+  >/dev/null
+ninja -C "$build" engine_perftest step_process
+"$build/bin/engine_perftest" --benchmark_repetitions=3 --benchmark_min_time=0.02 \
+  --benchmark_format=json >"$build/engine.json"
+python3 tools/dev/record_benchmarks.py "$build"
