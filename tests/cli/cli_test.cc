@@ -188,10 +188,12 @@ TEST_F(Cli, NamesAMissingFile) {
 }
 
 TEST_F(Cli, RefusesJobsTooLargeToBeMeant) {
-  const Answer answer = Ask({"run", "llama-3.2-3b_ddp_16xa100", "--set",
-                             "batch.gradient_accumulation_steps=4096", "--set", "simulate.steps=16"});
+  const Answer answer =
+      Ask({"run", "llama-3.2-3b_ddp_16xa100", "--set", "batch.gradient_accumulation_steps=4096",
+           "--set", "simulate.steps=16"});
   EXPECT_EQ(answer.status, kExitInput);
-  EXPECT_THAT(answer.err, HasSubstr("layers x micro-steps x steps x simulated ranks, allowed: at most "));
+  EXPECT_THAT(answer.err,
+              HasSubstr("layers x micro-steps x steps x simulated ranks, allowed: at most "));
 }
 
 TEST_F(Cli, UnknownCommandsAndOptionsHaveAHint) {
@@ -241,6 +243,27 @@ TEST_F(Cli, SchemasAreJson) {
     EXPECT_THAT(schema["$schema"].get<std::string>(), HasSubstr("json-schema.org"));
   }
   EXPECT_EQ(Ask({"schema", "jobb"}).status, kExitInput);
+}
+
+// README.md shows what the program prints: tools/dev/update_readme.py writes the blocks.
+TEST_F(Cli, ReadmeShowsTheRealOutput) {
+  const std::string readme = ReadAll(STEPSIM_SOURCE_DIR "/README.md");
+  const std::string marker = "<!-- output: stepsim ";
+  std::size_t blocks = 0;
+  for (std::size_t at = readme.find(marker); at != std::string::npos;
+       at = readme.find(marker, at + 1), ++blocks) {
+    const std::size_t end = readme.find(" -->\n```\n", at);
+    ASSERT_NE(end, std::string::npos);
+    std::istringstream words(readme.substr(at + marker.size(), end - at - marker.size()));
+    std::vector<std::string> arguments;
+    for (std::string word; words >> word;) {
+      const bool is_file = word.rfind("configs/", 0) == 0;
+      arguments.push_back(is_file ? std::string(STEPSIM_SOURCE_DIR) + "/" + word : word);
+    }
+    const std::size_t begin = end + std::string(" -->\n```\n").size();
+    EXPECT_EQ(readme.substr(begin, readme.find("```\n", begin) - begin), Ask(arguments).out);
+  }
+  EXPECT_GT(blocks, 0u);
 }
 
 // Two runs are byte-identical, whatever the format.
