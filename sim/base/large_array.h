@@ -5,14 +5,13 @@
 
 #include <cstddef>
 #include <memory>
-#include <new>
 #include <vector>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 namespace stepsim {
+
+// Where large pages are not granted, this is ordinary memory. Throws std::bad_alloc.
+void* AllocateLargePages(std::size_t bytes);
+void FreeLargePages(void* memory);
 
 template <class T>
 struct LargePageAllocator {
@@ -20,28 +19,23 @@ struct LargePageAllocator {
 
   LargePageAllocator() = default;
   template <class U>
-  LargePageAllocator(const LargePageAllocator<U>&) {}  // NOLINT: allocators convert
+  LargePageAllocator(const LargePageAllocator<U>&) {}  // containers convert allocators
 
   T* allocate(std::size_t count) {
-    const std::size_t bytes = count * sizeof(T);
-    if (bytes < kLargeArray) return std::allocator<T>().allocate(count);
-    void* memory = ::operator new (bytes, std::align_val_t{kLargePage});
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-    madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: where it is not granted, nothing changes
-#endif
-    return static_cast<T*>(memory);
+    if (IsSmall(count)) return std::allocator<T>().allocate(count);
+    return static_cast<T*>(AllocateLargePages(count * sizeof(T)));
   }
 
   void deallocate(T* memory, std::size_t count) {
-    if (count * sizeof(T) < kLargeArray) return std::allocator<T>().deallocate(memory, count);
-    ::operator delete (memory, std::align_val_t{kLargePage});
+    if (IsSmall(count)) return std::allocator<T>().deallocate(memory, count);
+    FreeLargePages(memory);
   }
 
   bool operator==(const LargePageAllocator&) const { return true; }
 
  private:
-  static constexpr std::size_t kLargePage = std::size_t{2} << 20;
-  static constexpr std::size_t kLargeArray = 2 * kLargePage;
+  static constexpr std::size_t kLargeArray = std::size_t{4} << 20;
+  static bool IsSmall(std::size_t count) { return count < kLargeArray / sizeof(T); }
 };
 
 template <class T>

@@ -11,7 +11,7 @@
 //   resident from its own start; all of them transfer from the moment the last one is resident and
 //   end together. Members of one rendezvous share one Work.
 // * Edges are dependencies (data, events) and stream order; both are "after the end of". Tasks,
-//   streams and ids are compact arrays: about 20 bytes a task, built once by TaskGraphBuilder.
+//   streams and ids are compact arrays: about 25 bytes a task, built once by TaskGraphBuilder.
 #pragma once
 
 #include <cstddef>
