@@ -158,7 +158,10 @@ class Ddp : public Strategy {
     // A gradient that already has the type of the wire is reduced in place.
     if (wire == bucket.dtype) return rank.Record(nccl_);
     rank.Wait(hook_, rank.Record(nccl_));
+    const Phase phase = rank.phase();
+    rank.SetPhase(Phase::kOther);  // it follows the collective: no compute to hide that behind
     rank.Launch(hook_, CastWork(wire, bucket.dtype, elements), "decompress " + name);
+    rank.SetPhase(phase);
     return rank.Record(hook_);
   }
 
