@@ -167,7 +167,8 @@ class JobChecker {
   }
 
   void CheckPeak() {
-    if (AnyInvalid({"precision.compute", "hardware.gpu", "hardware.gpu.peak"})) return;
+    const std::string peak = fmt::format("hardware.gpu.peak.{}", ToString(job_.precision.compute));
+    if (AnyInvalid({"precision.compute", "hardware.gpu", "hardware.gpu.peak", peak})) return;
     const auto can_compute_in = [&](DType dtype) {
       return PeakOf(job_.hardware.gpu, dtype).value > 0 &&
              (TransformerOf(job_) == nullptr ||

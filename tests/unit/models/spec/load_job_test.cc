@@ -371,6 +371,9 @@ TEST(CheckJob, Peak) {
   EXPECT_EQ(SetError("precision.compute=fp8"),
             "--set precision.compute=fp8: precision.compute: found 'fp8', for which hardware box "
             "has no peak, allowed: fp32, bf16");
+  // A peak that could not be read is one mistake, not two.
+  EXPECT_THAT(SetError("hardware.gpu.peak.bf16=fast"),
+              testing::Not(testing::HasSubstr("precision.compute")));
 }
 
 TEST(CheckJob, Positions) {
