@@ -152,8 +152,8 @@ class MappingReader {
     }
     for (std::size_t i = 0; i < entries.size(); ++i) {
       // A setting of null takes the key out, however the file spells it.
-      const bool is_taken_out = entries[i] != nullptr && entries[i]->value.IsNull() &&
-                                IsSetting(entries[i]->key_place);
+      const bool is_taken_out =
+          entries[i] != nullptr && entries[i]->value.IsNull() && IsSetting(entries[i]->key_place);
       ReadRow(table_.rows[i], is_taken_out ? nullptr : entries[i], node.place);
     }
   }

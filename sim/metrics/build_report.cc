@@ -41,8 +41,8 @@ LastStep FindLastStep(const TaskGraph& graph, const Timeline& timeline) {
   return found;
 }
 
-// Micro-steps tile the step: each begins where its first kernel starts on the rank. What that kernel
-// waits for still counts to the micro-step before.
+// Micro-steps tile the step: each begins where its first kernel starts on the rank. What that
+// kernel waits for still counts to the micro-step before.
 std::vector<MicrostepReport> ReportMicrosteps(const TaskGraph& graph, const TaskCosts& costs,
                                               const Timeline& timeline,
                                               const RankActivity& activity, const LastStep& step) {

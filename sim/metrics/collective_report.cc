@@ -48,8 +48,8 @@ class Reporter {
     report.start = Relative(timeline_.start[task]);
     report.transfer_start = Relative(TransferStart(graph_, timeline_, task));
     report.end = Relative(timeline_.end[task]);
-    const Interval resident = Clip({timeline_.start[task], timeline_.end[task]},
-                                   {window_.begin, window_.end});
+    const Interval resident =
+        Clip({timeline_.start[task], timeline_.end[task]}, {window_.begin, window_.end});
     report.exposed = Measure(Subtract(resident, activity_.computing));
     report.hidden = (resident.end - resident.begin) - report.exposed;
     if (report.exposed > Duration::zero()) report.cause = Cause(task, report.hidden);
@@ -94,8 +94,7 @@ class Reporter {
     }
     const BoundBy bound = timeline_.bound_by[task];
     const bool is_queued = bound.bound() == Bound::kStreamOrder &&
-                           graph_.kind(bound.task()) == TaskKind::kTransfer &&
-                           ready_[task] < start;
+                           graph_.kind(bound.task()) == TaskKind::kTransfer && ready_[task] < start;
     if (IsReadyLast(task)) {
       if (hidden == Duration::zero()) return "ready last, nothing to hide behind";
       return fmt::format("ready last, only {} of other kernels beside it", FormatTime(hidden));
@@ -118,10 +117,10 @@ class Reporter {
 
 }  // namespace
 
-std::vector<CollectiveReport> ReportCollectives(
-    const TaskGraph& graph, const Timeline& timeline,
-    const IdVector<WorkId, CollectiveChoice>& choices, const RankActivity& activity, RankId rank,
-    Window window) {
+std::vector<CollectiveReport> ReportCollectives(const TaskGraph& graph, const Timeline& timeline,
+                                                const IdVector<WorkId, CollectiveChoice>& choices,
+                                                const RankActivity& activity, RankId rank,
+                                                Window window) {
   const Reporter reporter(graph, timeline, choices, activity, rank, window);
   std::vector<CollectiveReport> reports;
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {

@@ -197,8 +197,9 @@ TEST(ExtremeJobs, AttentionNeedsUnitsToo) {
 
 // ---- Consecutive steps ----
 
-// The usage map is reduced after the last bucket, and backward ends when it has arrived. 8000 ranks,
-// 40 us a hop: 640 ms for a bucket, 640 ms for the map; each micro-step computes 300 + 300 ms.
+// The usage map is reduced after the last bucket, and backward ends when it has arrived. 8000
+// ranks, 40 us a hop: 640 ms for a bucket, 640 ms for the map; each micro-step computes 300 + 300
+// ms.
 TEST(ExtremeJobs, TheUsageMapIsWaitedFor) {
   const StepReport report = RunTiny(
       "nodes: 1000\nnetwork: {link: {latency: 40 us}}\n"

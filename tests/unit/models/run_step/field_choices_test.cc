@@ -1,5 +1,5 @@
-// Words that a job may choose from stand in the field table of models/spec; what they mean stands in
-// a table of the module that carries them out. The two must be one list, in one order.
+// Words that a job may choose from stand in the field table of models/spec; what they mean stands
+// in a table of the module that carries them out. The two must be one list, in one order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

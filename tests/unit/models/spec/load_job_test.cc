@@ -410,9 +410,10 @@ TEST(CheckJob, AbsurdSizes) {
 // ---- Keys without effect ----
 
 TEST(CheckJob, KeysWithoutEffect) {
-  EXPECT_EQ(SetError("plan.strategy=none"),
-            "job.yaml:6:3: plan.ddp: has no effect with plan.strategy: none; take it out with --set "
-            "plan.ddp=null");
+  EXPECT_EQ(
+      SetError("plan.strategy=none"),
+      "job.yaml:6:3: plan.ddp: has no effect with plan.strategy: none; take it out with --set "
+      "plan.ddp=null");
   EXPECT_EQ(SetError("plan.ddp.bucket_cap_mb_list=[1, 25]"),
             "job.yaml:6:9: plan.ddp.bucket_cap_mb: has no effect with plan.ddp.bucket_cap_mb_list; "
             "take it out with --set plan.ddp.bucket_cap_mb=null");

@@ -34,9 +34,8 @@ class CollectiveReportTest : public testing::Test {
     const Timeline timeline = Simulate(built.graph, built.costs);
     const RankActivity activity = ObserveRanks(built.graph, timeline).front();
     std::map<std::string, std::string> causes;
-    for (const CollectiveReport& report :
-         ReportCollectives(built.graph, timeline, {}, activity, RankId{0},
-                           {kStepBegin, timeline.makespan})) {
+    for (const CollectiveReport& report : ReportCollectives(
+             built.graph, timeline, {}, activity, RankId{0}, {kStepBegin, timeline.makespan})) {
       causes[report.name] = report.cause;
     }
     return causes;
