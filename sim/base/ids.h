@@ -4,7 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
+
+#include "sim/base/large_array.h"
 
 namespace stepsim {
 
@@ -46,7 +47,7 @@ class IdVector {
   auto end() const { return items_.end(); }
 
  private:
-  std::vector<T> items_;
+  LargeArray<T> items_;
 };
 
 // Iterates the ids 0 .. count-1:  for (TaskId t : AllIds<TaskId>(graph.task_count()))

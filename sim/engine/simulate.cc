@@ -28,10 +28,7 @@ IdVector<WorkId, Duration> IsolatedDurations(const TaskCosts& costs) {
 class EventLoop {
  public:
   EventLoop(const TaskGraph& graph, const TaskCosts& costs, Interference* interference)
-      : graph_(graph), durations_(IsolatedDurations(costs)), waiting_for_(graph.task_count(), 0) {
-    for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
-      for (const Edge edge : graph.successors(t)) ++waiting_for_[edge.to()];
-    }
+      : graph_(graph), durations_(IsolatedDurations(costs)) {
     absent_.reserve(graph.rendezvous_count());
     for (const RendezvousId r : AllIds<RendezvousId>(graph.rendezvous_count())) {
       absent_.push_back(static_cast<std::uint32_t>(graph.members(r).size()));
@@ -39,6 +36,9 @@ class EventLoop {
     timeline_.start = IdVector<TaskId, SimTime>(graph.task_count(), kNever);
     timeline_.end = IdVector<TaskId, SimTime>(graph.task_count(), kNever);
     timeline_.bound_by = IdVector<TaskId, BoundBy>(graph.task_count());
+    for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+      for (const Edge edge : graph.successors(t)) SetWaiting(edge.to(), waiting(edge.to()) + 1);
+    }
     timeline_.meetings = IdVector<RendezvousId, Meeting>(graph.rendezvous_count());
     if (interference != nullptr) shared_.emplace(graph, durations_, *interference);
   }
@@ -47,7 +47,7 @@ class EventLoop {
   // successors start; at the end everything has completed, or the rest waits in a circle.
   Timeline Run() {
     for (const TaskId t : AllIds<TaskId>(graph_.task_count())) {
-      if (waiting_for_[t] == 0) BecomeResident(t, BoundBy());
+      if (waiting(t) == 0) BecomeResident(t, BoundBy());
     }
     while (HasNext()) {
       const Event event = queue_.Take();
@@ -64,6 +64,15 @@ class EventLoop {
   }
 
  private:
+  // How many predecessors of a task are not done yet. Until it starts it has no cause: the count
+  // lives in the place of the cause, so that the loop touches one array less.
+  std::uint32_t waiting(TaskId task) const {
+    return static_cast<std::uint32_t>(timeline_.bound_by[task].task());
+  }
+  void SetWaiting(TaskId task, std::uint32_t count) {
+    timeline_.bound_by[task] = BoundBy(Bound::kBegin, TaskId{count});
+  }
+
   // With interference, completions are known only after all that happens at one moment has: the
   // rates are asked for once per moment and rank.
   bool HasNext() {
@@ -110,7 +119,9 @@ class EventLoop {
     ++completed_;
     timeline_.last_task = task;
     for (const Edge edge : graph_.successors(task)) {
-      if (--waiting_for_[edge.to()] > 0) continue;
+      const std::uint32_t waiting_still = waiting(edge.to()) - 1;
+      SetWaiting(edge.to(), waiting_still);
+      if (waiting_still > 0) continue;
       const Bound bound = edge.is_stream_order() ? Bound::kStreamOrder : Bound::kDependency;
       BecomeResident(edge.to(), BoundBy(bound, task));
     }
@@ -118,9 +129,8 @@ class EventLoop {
 
   const TaskGraph& graph_;
   const IdVector<WorkId, Duration> durations_;
-  std::optional<SharedRates> shared_;            // only with interference
-  IdVector<TaskId, std::uint32_t> waiting_for_;  // predecessors not done yet
-  std::vector<std::uint32_t> absent_;            // members of each rendezvous not resident yet
+  std::optional<SharedRates> shared_;  // only with interference
+  std::vector<std::uint32_t> absent_;  // members of each rendezvous not resident yet
   EventQueue queue_;
   Timeline timeline_;
   SimTime now_ = kStepBegin;

@@ -3,8 +3,8 @@
 namespace stepsim {
 
 std::span<const StreamId> TaskGraph::streams(TaskId t) const {
-  const auto value = static_cast<std::uint32_t>(stream_of_[t]);
-  if ((value & kMultiStreamBit) == 0) return {&stream_of_[t], 1};
+  const auto value = static_cast<std::uint32_t>(tasks_[t].stream);
+  if ((value & kMultiStreamBit) == 0) return {&tasks_[t].stream, 1};
   const std::uint32_t entry = value & ~kMultiStreamBit;
   const std::uint32_t begin = multi_stream_begin_[entry];
   return {multi_streams_.data() + begin, multi_stream_begin_[entry + 1] - begin};

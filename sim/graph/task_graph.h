@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "sim/base/ids.h"
+#include "sim/base/large_array.h"
 #include "sim/graph/site.h"
 #include "sim/graph/work.h"
 
@@ -88,7 +89,7 @@ struct MemoryEvent {
 
 class TaskGraph {
  public:
-  std::size_t task_count() const { return works_of_.size(); }
+  std::size_t task_count() const { return tasks_.size(); }
   std::size_t stream_count() const { return streams_.size(); }
   std::size_t rank_count() const { return ranks_.size(); }
   std::size_t work_count() const { return works_.size(); }
@@ -96,12 +97,12 @@ class TaskGraph {
     return members_begin_.empty() ? 0 : members_begin_.size() - 1;
   }
 
-  WorkId work_id(TaskId t) const { return works_of_[t]; }
-  const Work& work(TaskId t) const { return works_[works_of_[t]]; }
+  WorkId work_id(TaskId t) const { return tasks_[t].work; }
+  const Work& work(TaskId t) const { return works_[work_id(t)]; }
   const Work& work(WorkId w) const { return works_[w]; }
-  TaskKind kind(TaskId t) const { return kinds_[works_of_[t]]; }
-  const Label& label(TaskId t) const { return labels_[labels_of_[t]]; }
-  LabelId label_id(TaskId t) const { return labels_of_[t]; }
+  TaskKind kind(TaskId t) const { return kinds_[work_id(t)]; }
+  const Label& label(TaskId t) const { return labels_[label_id(t)]; }
+  LabelId label_id(TaskId t) const { return tasks_[t].label; }
   Position position(TaskId t) const {
     return positions_of_.empty() ? Position{} : positions_[positions_of_[t]];
   }
@@ -122,9 +123,7 @@ class TaskGraph {
   std::size_t edge_count() const { return edges_.size(); }
 
   // kNoId when the task meets nobody.
-  RendezvousId rendezvous(TaskId t) const {
-    return rendezvous_of_.empty() ? kNoId<RendezvousId> : rendezvous_of_[t];
-  }
+  RendezvousId rendezvous(TaskId t) const { return tasks_[t].rendezvous; }
   std::span<const TaskId> members(RendezvousId r) const {
     const std::uint32_t begin = members_begin_[Index(r)];
     return {members_.data() + begin, members_begin_[Index(r) + 1] - begin};
@@ -139,16 +138,19 @@ class TaskGraph {
   friend class TaskGraphBuilder;
   static constexpr std::uint32_t kMultiStreamBit = 1u << 31;
 
-  IdVector<TaskId, WorkId> works_of_;
-  IdVector<TaskId, LabelId> labels_of_;
+  struct Task {
+    WorkId work{};
+    LabelId label{};
+    StreamId stream{};  // kMultiStreamBit: index into multi_stream_begin_
+    RendezvousId rendezvous = kNoId<RendezvousId>;
+  };
+  IdVector<TaskId, Task> tasks_;
   IdVector<TaskId, std::uint32_t> positions_of_;  // into positions_; empty: all are at {0, 0}
   std::vector<Position> positions_;
-  IdVector<TaskId, StreamId> stream_of_;  // kMultiStreamBit: index into multi_stream_begin_
   std::vector<std::uint32_t> multi_stream_begin_;
   std::vector<StreamId> multi_streams_;
-  std::vector<std::uint32_t> successors_begin_;
-  std::vector<Edge> edges_;
-  IdVector<TaskId, RendezvousId> rendezvous_of_;
+  LargeArray<std::uint32_t> successors_begin_;
+  LargeArray<Edge> edges_;
   std::vector<std::uint32_t> members_begin_;
   std::vector<TaskId> members_;
   IdVector<WorkId, Work> works_;

@@ -14,9 +14,8 @@ namespace {
 
 // Sorts (key, value) pairs by key into CSR form; values with equal keys keep their order.
 // `for_each` calls its argument with every pair, the same each time.
-template <class ForEach, class Value>
-void ToCsr(std::size_t keys, ForEach for_each, std::vector<std::uint32_t>* begin,
-           std::vector<Value>* values) {
+template <class Value, class ForEach>
+void ToCsr(std::size_t keys, ForEach for_each, auto* begin, auto* values) {
   // Counts lie two places on, so that begin[k + 1] is the place to fill next and ends as the begin
   // of k + 1.
   begin->assign(keys + 2, 0);
@@ -47,9 +46,7 @@ void ForEachStreamNeighbours(const TaskGraph& graph, Visit visit) {
 }  // namespace
 
 void TaskGraphBuilder::Reserve(std::size_t tasks, std::size_t dependencies) {
-  graph_.works_of_.reserve(tasks);
-  graph_.labels_of_.reserve(tasks);
-  graph_.stream_of_.reserve(tasks);
+  graph_.tasks_.reserve(tasks);
   dependencies_.reserve(dependencies);
 }
 
@@ -99,14 +96,12 @@ TaskId TaskGraphBuilder::AddTask(WorkId work, LabelId label, StreamId stream) {
   if (graph_.task_count() >= kMaxTasks) throw SimulationError("more than 10^9 tasks in one graph");
   SIM_CHECK(graph_.kinds_[work] != TaskKind::kTransfer || graph_.labels_[label].site != Site::kNone,
             "a transfer needs a site: exposed time is accounted by it");
-  const TaskId task = graph_.works_of_.push_back(work);
-  graph_.labels_of_.push_back(label);
+  const TaskId task = graph_.tasks_.push_back({work, label, stream});
   if (position_ != 0 || !graph_.positions_of_.empty()) {
     // The first task elsewhere than at the begin makes the table; those before it are at index 0.
     while (graph_.positions_of_.size() < Index(task)) graph_.positions_of_.push_back(0);
     graph_.positions_of_.push_back(position_);
   }
-  graph_.stream_of_.push_back(stream);
   last_on_stream_[stream] = task;
   return task;
 }
@@ -117,7 +112,7 @@ TaskId TaskGraphBuilder::AddTask(WorkId work, LabelId label, std::span<const Str
   if (streams.size() == 1) return task;
   if (graph_.multi_stream_begin_.empty()) graph_.multi_stream_begin_.push_back(0);
   const auto entry = static_cast<std::uint32_t>(graph_.multi_stream_begin_.size() - 1);
-  graph_.stream_of_[task] = StreamId{entry | TaskGraph::kMultiStreamBit};
+  graph_.tasks_[task].stream = StreamId{entry | TaskGraph::kMultiStreamBit};
   const RankId rank = graph_.streams_[streams.front()].rank;
   for (std::size_t i = 0; i < streams.size(); ++i) {
     SIM_CHECK(graph_.streams_[streams[i]].rank == rank, "a task occupies streams of one rank");
@@ -186,7 +181,7 @@ void TaskGraphBuilder::BuildEdges() {
     SIM_CHECK(Index(d.before) < tasks && Index(d.after) < tasks,
               "a dependency names an unknown task");
   }
-  ToCsr(
+  ToCsr<Edge>(
       tasks,
       [&](auto visit) {
         ForEachStreamNeighbours(graph_, [&](TaskId before, TaskId after) {
@@ -202,15 +197,14 @@ void TaskGraphBuilder::BuildEdges() {
 
 void TaskGraphBuilder::BuildRendezvous() {
   if (rendezvous_count_ == 0) return;
-  graph_.rendezvous_of_ = IdVector<TaskId, RendezvousId>(graph_.task_count(), kNoId<RendezvousId>);
   for (const auto& [rendezvous, member] : joins_) {
     SIM_CHECK(Index(rendezvous) < rendezvous_count_ && Index(member) < graph_.task_count(),
               "an unknown task or rendezvous joins");
-    SIM_CHECK(graph_.rendezvous_of_[member] == kNoId<RendezvousId>,
+    SIM_CHECK(graph_.tasks_[member].rendezvous == kNoId<RendezvousId>,
               "a task joins at most one rendezvous");
-    graph_.rendezvous_of_[member] = rendezvous;
+    graph_.tasks_[member].rendezvous = rendezvous;
   }
-  ToCsr(
+  ToCsr<TaskId>(
       rendezvous_count_,
       [&](auto visit) {
         for (const auto& [rendezvous, member] : joins_) visit(Index(rendezvous), member);
