@@ -304,6 +304,11 @@ class JobChecker {
     if (UsesDdp(job_) && ddp.find_unused_parameters && ddp.static_graph) {
       Report("plan.ddp.find_unused_parameters", "has no effect with plan.ddp.static_graph: true");
     }
+    if (HasOneBucket(job_) && job_.simulate.steps > 1) {
+      Report("simulate.steps",
+             fmt::format("found {} with plan.ddp.iteration: first, which comes once, allowed: 1",
+                         job_.simulate.steps));
+    }
   }
 
   const JobSpec& job_;

@@ -439,6 +439,15 @@ TEST(CheckJob, KeysWithoutEffect) {
             "effect with positions that are not learned");
 }
 
+TEST(CheckJob, TheFirstIterationComesOnce) {
+  const std::string job =
+      "{model: conv, hardware: box, plan: {ddp: {iteration: first}}, simulate: {steps: 2}}";
+  EXPECT_EQ(ErrorOf(job),
+            "job.yaml:1:74: simulate.steps: found 2 with plan.ddp.iteration: first, which comes "
+            "once, allowed: 1");
+  EXPECT_EQ(ErrorOf(job, {"simulate.steps=1"}), "no error");
+}
+
 TEST(CheckJob, ANetworkOfOneNode) {
   EXPECT_EQ(ErrorOf(kJob, {"nodes=1", "network=slow"}),
             "--set network=slow: network: has no effect with nodes: 1");
