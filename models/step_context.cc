@@ -30,12 +30,18 @@ std::vector<StepContext::Assumption> Assumptions(const ResolvedJob& resolved) {
 }
 
 // How far to trust the times. The figure is the median error of an uncalibrated alpha-beta ring
-// over 1265 published all_reduce measurements (models/README.md, "Collectives").
+// over 1265 published all_reduce measurements (models/README.md, "Collectives"); nothing like it is
+// known of the other algorithms.
 std::string Confidence(const JobSpec& job) {
-  return fmt::format(
-      "kernels and links from preset '{}', not calibrated; this {} model is off by 44% (median) on "
-      "published all_reduce points",
-      job.hardware.name, job.collectives.all_reduce);
+  const bool communicates = job.plan.strategy != "none" && job.gpus() > 1;
+  std::string text = fmt::format("{} from preset '{}', not calibrated",
+                                 communicates ? "kernels and links" : "kernels", job.hardware.name);
+  if (!communicates) return text;
+  if (job.collectives.all_reduce == "ring") {
+    return text + "; this ring model is off by 44% (median) on published all_reduce points";
+  }
+  return text + fmt::format("; the {} model was not compared with measurements",
+                            job.collectives.all_reduce);
 }
 
 }  // namespace

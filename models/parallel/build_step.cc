@@ -51,6 +51,7 @@ class StepBuilder {
       for (auto op = operators.rbegin(); op != operators.rend(); ++op) BackwardOf(moment, unit, *op);
       strategy_.AfterBackward(moment, unit);
     }
+    rank_.SetPosition(Phase::kOther, {moment.microstep, moment.step});
     strategy_.AfterLastBackward(moment);
   }
 

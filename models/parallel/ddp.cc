@@ -74,7 +74,7 @@ class Ddp : public Strategy {
     const bool is_last = unit + 1 == static_cast<std::int32_t>(workload_.units.size());
     if (!is_last || !Reduces(moment)) return;
     ResetBuckets();
-    if (!plan_.find_unused_parameters || plan_.static_graph) return;
+    if (!LooksForUnused()) return;
     const auto nodes = static_cast<std::int32_t>(workload_.parameters.size());
     moment.rank.RunOnHost(HostWork{.graph_nodes = nodes}, "find unused parameters");
   }
@@ -96,8 +96,6 @@ class Ddp : public Strategy {
         states_[b].missing = 0;
       }
       LaunchReadyBuckets(rank);
-    } else if (plan_.find_unused_parameters && !plan_.static_graph) {
-      ReduceUsageMap(rank);
     }
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       rank.Wait(rank.compute(), states_[b].reduced);
@@ -106,6 +104,7 @@ class Ddp : public Strategy {
         rank.Launch(rank.compute(), CopyOf(p), "copy_back " + NameOf(p));
       }
     }
+    rank.Wait(rank.compute(), usage_map_);
   }
 
  private:
@@ -115,6 +114,7 @@ class Ddp : public Strategy {
   bool DelaysToTheEnd() const {
     return plan_.static_graph && plan_.iteration == DdpIteration::kFirst;
   }
+  bool LooksForUnused() const { return plan_.find_unused_parameters && !plan_.static_graph; }
   const std::string& NameOf(std::int32_t p) const {
     return workload_.parameters[static_cast<std::size_t>(p)].name;
   }
@@ -136,19 +136,23 @@ class Ddp : public Strategy {
     rank.Launch(rank.compute(), CopyOf(p), "scale_copy " + NameOf(p));
   }
 
-  // Strictly in index order: a complete bucket waits for those before it.
+  // Strictly in index order: a complete bucket waits for those before it. The usage map follows the
+  // last one.
   void LaunchReadyBuckets(RankProgram& rank) {
+    if (next_ == buckets_.size()) return;
     for (; next_ < buckets_.size() && states_[next_].missing == 0; ++next_) {
       states_[next_].reduced = Reduce(rank, buckets_[next_], names_[next_]);
     }
+    if (next_ == buckets_.size() && LooksForUnused()) ReduceUsageMap(rank);
   }
 
   StreamEvent Reduce(RankProgram& rank, const Bucket& bucket, const std::string& name) {
     const DType wire = WireType(bucket.dtype);
     const std::int64_t elements = bucket.bytes.value / ElementSize(bucket.dtype).value;
-    const bool compresses = plan_.comm_hook != CommHook::kNone;
-    if (compresses) {
-      rank.Launch(rank.compute(), CastWork(bucket.dtype, wire, elements), "compress " + name);
+    TaskId compressed = kNoId<TaskId>;
+    if (plan_.comm_hook != CommHook::kNone) {
+      compressed = rank.Launch(rank.compute(), CompressWork(bucket.dtype, wire, elements),
+                               "compress " + name);
     }
     // The collective sees everything that the compute stream holds at this moment.
     rank.Wait(nccl_, rank.Record(rank.compute()));
@@ -157,9 +161,32 @@ class Ddp : public Strategy {
         "all_reduce " + name, Site::kGradientReduce);
     // A gradient that already has the type of the wire is reduced in place.
     if (wire == bucket.dtype) return rank.Record(nccl_);
-    rank.Wait(hook_, rank.Record(nccl_));
-    rank.Launch(hook_, CastWork(wire, bucket.dtype, elements), "decompress " + name);
+    const TaskId decompressed = Decompress(rank, CastWork(wire, bucket.dtype, elements), name);
+    rank.graph().AddMemoryEvent(compressed, /*at_end=*/false, "compressed_buckets",
+                                SizeOf(wire, elements));
+    rank.graph().AddMemoryEvent(decompressed, /*at_end=*/true, "compressed_buckets",
+                                Bytes{} - SizeOf(wire, elements));
     return rank.Record(hook_);
+  }
+
+  // The hook casts where it has to, then divides in place by the number of replicas.
+  static ComputeWork CompressWork(DType gradient, DType wire, std::int64_t elements) {
+    ComputeWork work = CastWork(wire, wire, elements);
+    if (wire == gradient) return work;
+    work.bytes += CastWork(gradient, wire, elements).bytes;
+    work.kernels = 2;
+    return work;
+  }
+
+  // Follows the collective on the future's stream. It belongs to no phase of the network: nothing
+  // can hide behind it.
+  TaskId Decompress(RankProgram& rank, const ComputeWork& cast, const std::string& name) {
+    rank.Wait(hook_, rank.Record(nccl_));
+    const Phase phase = rank.phase();
+    rank.SetPhase(Phase::kOther);
+    const TaskId task = rank.Launch(hook_, cast, "decompress " + name);
+    rank.SetPhase(phase);
+    return task;
   }
 
   DType WireType(DType gradient) const {
@@ -179,6 +206,7 @@ class Ddp : public Strategy {
         nccl_,
         {CollectiveOp::kAllReduce, DType::kInt32, SizeOf(DType::kInt32, parameters), group_},
         "all_reduce usage map", Site::kGradientReduce);
+    usage_map_ = rank.Record(nccl_);
   }
 
   const DdpPlan& plan_;
@@ -191,6 +219,7 @@ class Ddp : public Strategy {
   std::vector<std::size_t> bucket_of_;  // parameter -> bucket
   std::vector<std::string> names_;
   std::size_t next_ = 0;               // the bucket to launch next
+  StreamEvent usage_map_;
 };
 
 }  // namespace

@@ -49,6 +49,8 @@ class RankProgram {
 
   // Where the program is: recorded with every launch.
   void SetPosition(Phase phase, Position position);
+  Phase phase() const { return phase_; }
+  void SetPhase(Phase phase) { phase_ = phase; }
 
   TaskId Launch(StreamId stream, const Work& work, std::string name, Site site = Site::kNone);
   TaskId LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name, Site site);

@@ -30,10 +30,11 @@ struct Ineffective {
   bool (*holds)(const JobSpec&);
 };
 
+bool KeepsFirstBuckets(const JobSpec& job) {
+  return job.plan.ddp.find_unused_parameters && !job.plan.ddp.static_graph;
+}
 bool HasOneBucket(const JobSpec& job) {
-  const DdpPlan& ddp = job.plan.ddp;
-  const bool keeps_first_buckets = ddp.find_unused_parameters && !ddp.static_graph;
-  return UsesDdp(job) && ddp.iteration == DdpIteration::kFirst && !keeps_first_buckets;
+  return UsesDdp(job) && job.plan.ddp.iteration == DdpIteration::kFirst && !KeepsFirstBuckets(job);
 }
 bool HasCapList(const JobSpec& job) { return !job.plan.ddp.bucket_cap_mb_list.empty(); }
 bool HasNoPositionTable(const JobSpec& job) {
@@ -54,6 +55,9 @@ constexpr std::array kIneffective = {
                 HasOneBucket},
     Ineffective{"plan.ddp.first_bucket_mb", "plan.ddp.iteration: first, which has one bucket",
                 HasOneBucket},
+    Ineffective{"plan.ddp.iteration",
+                "plan.ddp.find_unused_parameters: true, which keeps the first iteration's buckets",
+                KeepsFirstBuckets},
     Ineffective{"plan.ddp.no_sync", "batch.gradient_accumulation_steps: 1",
                 [](const JobSpec& j) { return j.batch.gradient_accumulation_steps == 1; }},
     Ineffective{"batch.sequence_length", "a model that is a list of layers",
@@ -74,8 +78,11 @@ void CheckEffect(const JobSpec& job, FieldReading& reading) {
         [&](const std::string& path) { return rule.path.substr(0, path.size()) == path; });
     if (is_inside_another) continue;
     reported.emplace_back(rule.path);
-    reading.diagnostics.Add(given->second,
-                            fmt::format("{}: has no effect with {}", rule.path, rule.reason));
+    const bool is_set = OriginText(given->second) == "--set";
+    reading.diagnostics.Add(
+        given->second,
+        fmt::format("{}: has no effect with {}{}", rule.path, rule.reason,
+                    is_set ? "" : fmt::format("; take it out with --set {}=null", rule.path)));
   }
 }
 
@@ -160,7 +167,8 @@ class JobChecker {
   }
 
   void CheckPeak() {
-    if (AnyInvalid({"precision.compute", "hardware.gpu", "hardware.gpu.peak"})) return;
+    const std::string peak = fmt::format("hardware.gpu.peak.{}", ToString(job_.precision.compute));
+    if (AnyInvalid({"precision.compute", "hardware.gpu", "hardware.gpu.peak", peak})) return;
     const auto can_compute_in = [&](DType dtype) {
       return PeakOf(job_.hardware.gpu, dtype).value > 0 &&
              (TransformerOf(job_) == nullptr ||
@@ -295,6 +303,11 @@ class JobChecker {
     const DdpPlan& ddp = job_.plan.ddp;
     if (UsesDdp(job_) && ddp.find_unused_parameters && ddp.static_graph) {
       Report("plan.ddp.find_unused_parameters", "has no effect with plan.ddp.static_graph: true");
+    }
+    if (HasOneBucket(job_) && job_.simulate.steps > 1) {
+      Report("simulate.steps",
+             fmt::format("found {} with plan.ddp.iteration: first, which comes once, allowed: 1",
+                         job_.simulate.steps));
     }
   }
 

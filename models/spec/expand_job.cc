@@ -171,6 +171,10 @@ std::vector<Setting> ParseSettings(const std::vector<std::string>& sets, Diagnos
                       "'plan.ddp.bucket_cap_mb=25'");
       continue;
     }
+    if (equals + 1 == set.size()) {
+      diagnostics.Add(place, "found no value, allowed: a value, or null to take the key out");
+      continue;
+    }
     try {
       settings.push_back(
           {set.substr(0, equals), ReadSetValue(set.substr(equals + 1), place), place});

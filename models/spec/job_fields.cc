@@ -43,7 +43,7 @@ const StructTable<DdpPlan>& DdpFields() {
           .Above(0)
           .AtMost(1e9),
       Field("gradient_as_bucket_view", &DdpPlan::gradient_as_bucket_view,
-            "gradients alias the buckets: no copies, less memory"),
+            "gradients alias the buckets: no copies back, less memory"),
       Field("find_unused_parameters", &DdpPlan::find_unused_parameters,
             "look for parameters without a gradient after every forward pass"),
       Field("static_graph", &DdpPlan::static_graph, "the graph is the same in every iteration"),

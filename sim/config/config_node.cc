@@ -130,7 +130,7 @@ std::string DescribeFound(const ConfigNode& node) {
     case ConfigNode::Kind::kNull:
       return "nothing";
     case ConfigNode::Kind::kSequence:
-      return "a list";
+      return node.items.empty() ? "an empty list" : "a list";
     case ConfigNode::Kind::kMapping:
       return "a mapping";
     case ConfigNode::Kind::kScalar:

@@ -255,7 +255,6 @@ class Field {
 
   Field& Required() { return row_.is_required = true, *this; }
   Field& Range(double min, double max) { return row_.min = min, row_.max = max, *this; }
-  Field& AtLeast(double min) { return row_.min = min, *this; }
   Field& Above(double min) { return row_.min = min, row_.excludes_min = true, *this; }
   Field& AtMost(double max) { return row_.max = max, *this; }
   Field& Counts(std::string unit_note) { return row_.unit_note = std::move(unit_note), *this; }

@@ -151,7 +151,10 @@ class MappingReader {
       }
     }
     for (std::size_t i = 0; i < entries.size(); ++i) {
-      ReadRow(table_.rows[i], entries[i], node.place);
+      // A setting of null takes the key out, however the file spells it.
+      const bool is_taken_out =
+          entries[i] != nullptr && entries[i]->value.IsNull() && IsSetting(entries[i]->key_place);
+      ReadRow(table_.rows[i], is_taken_out ? nullptr : entries[i], node.place);
     }
   }
 

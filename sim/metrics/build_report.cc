@@ -11,6 +11,7 @@ namespace {
 
 // The window of the last step, and the rank that ends it.
 struct LastStep {
+  std::int32_t number = 0;
   Window window;
   RankId slowest{};
 };
@@ -22,15 +23,14 @@ LastStep FindLastStep(const TaskGraph& graph, const Timeline& timeline) {
   found.window.end = timeline.makespan;
   if (graph.task_count() == 0) return found;
   found.slowest = graph.rank(timeline.last_task);
-  std::int32_t last_step = 0;
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
-    last_step = std::max(last_step, graph.position(t).step);
+    found.number = std::max(found.number, graph.position(t).step);
   }
-  if (last_step == 0) return found;
+  if (found.number == 0) return found;
   SimTime end = kStepBegin;
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
     if (graph.kind(t) == TaskKind::kTransfer) continue;
-    if (graph.position(t).step != last_step) {
+    if (graph.position(t).step != found.number) {
       found.window.begin = std::max(found.window.begin, timeline.end[t]);
     } else if (timeline.end[t] >= end) {
       end = timeline.end[t];
@@ -41,14 +41,15 @@ LastStep FindLastStep(const TaskGraph& graph, const Timeline& timeline) {
   return found;
 }
 
-// Micro-steps tile the step: each begins where its first task starts on the rank.
+// Micro-steps tile the step: each begins where its first kernel starts on the rank. What that
+// kernel waits for still counts to the micro-step before.
 std::vector<MicrostepReport> ReportMicrosteps(const TaskGraph& graph, const TaskCosts& costs,
                                               const Timeline& timeline,
                                               const RankActivity& activity, const LastStep& step) {
   std::vector<SimTime> begins;
   std::vector<bool> reduces;
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
-    if (graph.rank(t) != step.slowest || timeline.end[t] <= step.window.begin) continue;
+    if (graph.rank(t) != step.slowest || graph.position(t).step != step.number) continue;
     const Label& label = graph.label(t);
     const auto m = static_cast<std::size_t>(graph.position(t).microstep);
     if (m >= begins.size()) {

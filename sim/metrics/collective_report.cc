@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
 
 #include "sim/base/units.h"
 
@@ -45,8 +48,8 @@ class Reporter {
     report.start = Relative(timeline_.start[task]);
     report.transfer_start = Relative(TransferStart(graph_, timeline_, task));
     report.end = Relative(timeline_.end[task]);
-    const Interval resident = Clip({timeline_.start[task], timeline_.end[task]},
-                                   {window_.begin, window_.end});
+    const Interval resident =
+        Clip({timeline_.start[task], timeline_.end[task]}, {window_.begin, window_.end});
     report.exposed = Measure(Subtract(resident, activity_.computing));
     report.hidden = (resident.end - resident.begin) - report.exposed;
     if (report.exposed > Duration::zero()) report.cause = Cause(task, report.hidden);
@@ -54,24 +57,31 @@ class Reporter {
   }
 
  private:
+  using Microstep = std::pair<std::int32_t, std::int32_t>;  // step and micro-step
+  Microstep MicrostepOf(TaskId task) const {
+    const Position position = graph_.position(task);
+    return {position.step, position.microstep};
+  }
+
   SimTime Relative(SimTime time) const { return kStepBegin + (time - window_.begin); }
 
-  // When the rank's last forward or backward kernel ends: after it there is nothing to hide behind.
-  SimTime LastNetworkCompute(RankId rank) const {
-    SimTime last = window_.begin;
+  // When the rank's last forward or backward kernel of each micro-step ends: after it there is
+  // nothing to hide behind. Kernels that follow a collective (copies back) are of another phase.
+  std::map<Microstep, SimTime> LastNetworkCompute(RankId rank) const {
+    std::map<Microstep, SimTime> last;
     for (const TaskId t : AllIds<TaskId>(graph_.task_count())) {
       const Phase phase = graph_.label(t).phase;
       const bool is_network = phase == Phase::kForward || phase == Phase::kBackward;
       if (!is_network || graph_.kind(t) != TaskKind::kCompute || graph_.rank(t) != rank) continue;
-      // Kernels that wait for a collective (copies back) are no cover for it.
-      const BoundBy cause = timeline_.bound_by[t];
-      const bool follows_transfer = cause.bound() == Bound::kDependency &&
-                                    graph_.kind(cause.task()) == TaskKind::kTransfer;
-      if (!follows_transfer && timeline_.end[t] <= window_.end) {
-        last = std::max(last, timeline_.end[t]);
-      }
+      SimTime& end = last[MicrostepOf(t)];
+      end = std::max(end, timeline_.end[t]);
     }
     return last;
+  }
+
+  bool IsReadyLast(TaskId task) const {
+    const auto last = last_network_compute_.find(MicrostepOf(task));
+    return last == last_network_compute_.end() || ready_[task] >= last->second;
   }
 
   // One named cause: the first that applies.
@@ -84,10 +94,10 @@ class Reporter {
     }
     const BoundBy bound = timeline_.bound_by[task];
     const bool is_queued = bound.bound() == Bound::kStreamOrder &&
-                           graph_.kind(bound.task()) == TaskKind::kTransfer &&
-                           ready_[task] < start;
-    if (ready_[task] >= last_network_compute_) {
-      return "ready last, nothing to hide behind";
+                           graph_.kind(bound.task()) == TaskKind::kTransfer && ready_[task] < start;
+    if (IsReadyLast(task)) {
+      if (hidden == Duration::zero()) return "ready last, nothing to hide behind";
+      return fmt::format("ready last, only {} of other kernels beside it", FormatTime(hidden));
     }
     if (is_queued) {
       return fmt::format("queued {} behind the one before", FormatTime(start - ready_[task]));
@@ -102,15 +112,15 @@ class Reporter {
   const RankActivity& activity_;
   Window window_;
   IdVector<TaskId, SimTime> ready_;
-  SimTime last_network_compute_;
+  std::map<Microstep, SimTime> last_network_compute_;
 };
 
 }  // namespace
 
-std::vector<CollectiveReport> ReportCollectives(
-    const TaskGraph& graph, const Timeline& timeline,
-    const IdVector<WorkId, CollectiveChoice>& choices, const RankActivity& activity, RankId rank,
-    Window window) {
+std::vector<CollectiveReport> ReportCollectives(const TaskGraph& graph, const Timeline& timeline,
+                                                const IdVector<WorkId, CollectiveChoice>& choices,
+                                                const RankActivity& activity, RankId rank,
+                                                Window window) {
   const Reporter reporter(graph, timeline, choices, activity, rank, window);
   std::vector<CollectiveReport> reports;
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {

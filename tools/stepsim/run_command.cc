@@ -99,7 +99,7 @@ void AddRunCommand(CLI::App& app, const Session& session) {
   app.add_option("job", options->job, "job file (YAML or JSON), the name of a shipped job, or -")
       ->required()
       ->type_name("JOB");
-  app.add_option("--set", options->sets, "override one field; may repeat")
+  app.add_option("--set", options->sets, "override one field, or take it out with PATH=null; may repeat")
       ->type_name("PATH=VALUE")
       ->expected(1)
       ->take_all()

@@ -213,6 +213,54 @@ TEST(Ddp, CompressHookHalvesTheWire) {
   EXPECT_EQ(run.Start("L1.op.wgrad"), 57);
 }
 
+// The hook casts 2 MiB of fp32 (read 2, write 1) and divides the result in place (read 1, write 1).
+// The 16-bit copy is there until it has been cast back.
+TEST(Ddp, CompressHookCastsThenDivides) {
+  const StepRun run = RunJob(JobOf({.comm_hook = CommHook::kFp16Compress}),
+                             WorkloadOf({{"L", 2, 10, 20}}));
+  Bytes transient;
+  for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+    if (run.graph.label(t).name != "compress bucket 1/1 (L)") continue;
+    const auto& work = std::get<ComputeWork>(run.graph.work(t));
+    EXPECT_EQ(work.bytes, Bytes{5 * kMiB});
+    EXPECT_EQ(work.kernels, 2);
+  }
+  for (const MemoryEvent& event : run.graph.memory_events()) {
+    if (run.graph.memory_categories()[event.category] != "compressed_buckets") continue;
+    if (event.delta.value > 0) EXPECT_EQ(event.delta, Bytes{kMiB});
+    transient += event.delta;
+  }
+  EXPECT_EQ(transient, Bytes{0});
+}
+
+// A bf16 gradient needs no cast for bf16_compress: one division in place, nothing to cast back.
+TEST(Ddp, CompressHookLeavesTheTypeOfTheWireAlone) {
+  Workload workload = WorkloadOf({{"L", 2, 10, 20}});
+  workload.parameters[0].dtype = DType::kBf16;
+  const StepRun run = RunJob(JobOf({.comm_hook = CommHook::kBf16Compress}), workload);
+  EXPECT_THAT(run.Names(), testing::Not(testing::Contains(testing::HasSubstr("decompress"))));
+  for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+    if (run.graph.label(t).name != "compress bucket 1/1 (L)") continue;
+    EXPECT_EQ(std::get<ComputeWork>(run.graph.work(t)).bytes, Bytes{2 * kMiB});  // 1 MiB in bf16
+  }
+}
+
+// Copies back and casts behind a collective belong to no phase of the network.
+TEST(Ddp, WhatFollowsACollectiveIsNoBackward) {
+  const StepRun run =
+      RunJob(JobOf({.bucket_cap_mb = 1, .comm_hook = CommHook::kFp16Compress}), ThreeLayers());
+  int count = 0;
+  for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+    const Label& label = run.graph.label(t);
+    const bool follows =
+        label.name.rfind("copy_back", 0) == 0 || label.name.rfind("decompress", 0) == 0;
+    if (!follows) continue;
+    EXPECT_EQ(label.phase, Phase::kOther) << label.name;
+    ++count;
+  }
+  EXPECT_EQ(count, 6);
+}
+
 // Iteration 1 of a static graph: usage map, all copies, all buckets, after the whole backward.
 TEST(Ddp, StaticGraphDelaysTheFirstIteration) {
   const StepRun run = RunJob(JobOf({.static_graph = true, .iteration = DdpIteration::kFirst}),
@@ -236,6 +284,26 @@ TEST(Ddp, UsageMapFollowsTheLastBucket) {
     }
   }
   EXPECT_EQ(last, "all_reduce usage map");
+}
+
+// The map is issued with the last bucket, not at the end of backward: L0's gradient is the last one,
+// but an input layer without parameters computes on behind it. The optimizer waits for the map.
+TEST(Ddp, UsageMapDoesNotWaitForTheRestOfBackward) {
+  const Workload workload = WorkloadOf({{"in", 0, 10, 20}, {"L0", 2, 10, 20}});
+  JobSpec job = JobOf({.gradient_as_bucket_view = true, .find_unused_parameters = true});
+  const StepRun run = RunJob(job, workload);
+  // forward 20, L0 backward 20..40, copy 40, bucket 41..43, map (rounded up to 1) 43..44
+  EXPECT_EQ(run.Start("all_reduce bucket 1/1 (L0)"), 41);
+  EXPECT_EQ(run.Start("all_reduce usage map"), 43);
+  EXPECT_EQ(run.Start("optimizer"), 61);  // backward of "in" ends
+}
+
+TEST(Ddp, TheOptimizerWaitsForTheUsageMap) {
+  const StepRun run = RunJob(
+      JobOf({.bucket_cap_mb = 1, .gradient_as_bucket_view = true, .find_unused_parameters = true}),
+      ThreeLayers());
+  EXPECT_EQ(run.Start("all_reduce usage map"), 117);  // r0 of ddp-steady ends
+  EXPECT_EQ(run.Start("optimizer"), 118);
 }
 
 // One bucket sequence per dtype, launched over the common list in closing order.

@@ -13,9 +13,11 @@ namespace stepsim {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 StepContext ContextOf(const ResolvedJob& resolved) {
   return MakeStepContext(resolved, BuildWorkload(resolved.job));
@@ -87,6 +89,17 @@ TEST(StepContext, NamesAJobWithoutAName) {
   ResolvedJob resolved = testing::LoadShipped("gpt2_ddp_8xa100");
   resolved.job.name.clear();
   EXPECT_THAT(ContextOf(resolved).job, AllOf(HasSubstr("gpt2"), HasSubstr("ddp"), HasSubstr("8")));
+}
+
+// The median error was measured for the ring; a job without communication has no links to doubt.
+TEST(StepContext, ConfidenceSpeaksOfWhatTheJobUses) {
+  const auto confidence = [](const std::vector<std::string>& sets) {
+    return ContextOf(testing::LoadShipped("gpt2_ddp_8xa100", sets)).confidence;
+  };
+  EXPECT_THAT(confidence({}), AllOf(HasSubstr("links"), HasSubstr("44%")));
+  EXPECT_THAT(confidence({"collectives.all_reduce=hierarchical"}),
+              AllOf(HasSubstr("hierarchical"), Not(HasSubstr("%"))));
+  EXPECT_THAT(confidence({"gpus_per_node=1"}), Not(AnyOf(HasSubstr("links"), HasSubstr("%"))));
 }
 
 TEST(AddWarnings, SaysWhenItDoesNotFit) {

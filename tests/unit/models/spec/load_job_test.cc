@@ -196,6 +196,60 @@ TEST(LoadJob, Settings) {
   EXPECT_EQ(job.hardware.gpu.memory.value, 40LL << 30);
 }
 
+// Null takes a key out, however the file spells it: what is left is the default.
+TEST(LoadJob, SettingsTakeKeysOut) {
+  EXPECT_EQ(Load(kJob, {"plan.strategy=none", "plan.ddp=null"}).job.plan.strategy, "none");
+  EXPECT_EQ(OriginOf(Load(kJob, {"plan.ddp.bucket_cap_mb=null"}), "plan.ddp.bucket_cap_mb"),
+            "unset [default]");
+  EXPECT_EQ(OriginOf(Load(kJob, {"batch.mbs=null"}), "batch.micro_batch_size"), "1 [default]");
+  EXPECT_EQ(OriginOf(Load(kJob, {"nodes=~"}), "nodes"), "1 [default]");
+  const std::string with_network = std::string(kJob) + "network: slow\n";
+  EXPECT_EQ(Load(with_network, {"network=null", "nodes=1"}).job.hardware.network.name, "fast");
+  EXPECT_EQ(Load(kJob, {"optimizer=null"}).job.optimizer, OptimizerKind::kAdamW);  // was not there
+}
+
+TEST(LoadJob, SettingsThatTakeOutTooMuch) {
+  EXPECT_THAT(SetError("plan.dpd=null"), testing::HasSubstr("unknown key 'dpd'"));
+  EXPECT_THAT(SetError("batch.sequence_length=null"),
+              testing::HasSubstr("batch.sequence_length: missing"));
+  EXPECT_THAT(SetError("model=null"), testing::HasSubstr("model"));
+  EXPECT_THAT(SetError("hardware=null"), testing::HasSubstr("hardware"));
+  EXPECT_THAT(SetError("hardware.gpu=null"), testing::HasSubstr("hardware.gpu"));
+  EXPECT_THAT(SetError("model.transformer=null"), testing::HasSubstr("model.transformer"));
+  // In a file a key without a value stays a mistake.
+  EXPECT_THAT(ErrorOf(std::string(kJob) + "optimizer:\n"), testing::HasSubstr("found nothing"));
+}
+
+TEST(LoadJob, AnEmptyListOfLayers) {
+  EXPECT_THAT(
+      ErrorOf("{model: {name: m, layers: []}, hardware: box}"),
+      testing::StartsWith("job.yaml:1:27: model.layers: found an empty list, allowed: a list of "
+                          "mappings with name,"));
+}
+
+// The same job as JSON, and with anchors and merge keys.
+TEST(LoadJob, OtherWaysToWriteAJob) {
+  const std::string yaml = Load(kJob).resolved_json;
+  EXPECT_EQ(LoadJobText(R"({"model": "tiny", "hardware": "box", "nodes": 2,
+      "plan": {"strategy": "ddp", "ddp": {"bucket_cap_mb": 25}},
+      "batch": {"micro_batch_size": 1, "sequence_length": 128}})",
+                        "job.json", {}, Source())
+                .resolved_json,
+            yaml);
+  EXPECT_EQ(Load("model: tiny\nhardware: box\nnodes: 2\n"
+                 "plan: {strategy: ddp, ddp: {bucket_cap_mb: &cap 25}}\n"
+                 "batch: &batch {micro_batch_size: 1, sequence_length: 128}\n",
+                 {})
+                .resolved_json,
+            yaml);
+  EXPECT_EQ(Load("model: {base: tiny, transformer: &net {layers: 3}}\nhardware: box\nnodes: 2\n"
+                 "plan: {ddp: {<<: {bucket_cap_mb: 25}}}\n"
+                 "batch: {<<: {micro_batch_size: 1, sequence_length: 9}, sequence_length: 128}\n",
+                 {"model.transformer.layers=2"})
+                .resolved_json,
+            yaml);
+}
+
 TEST(LoadJob, WrongSettings) {
   EXPECT_EQ(SetError("plan.ddp.bucket_cap=1"),
             "--set plan.ddp.bucket_cap=1: plan.ddp: found the unknown key 'bucket_cap', allowed: "
@@ -208,7 +262,7 @@ TEST(LoadJob, WrongSettings) {
   EXPECT_EQ(SetError("nodes"),
             "--set nodes: found no path=value, allowed: for example 'plan.ddp.bucket_cap_mb=25'");
   EXPECT_EQ(SetError("nodes="),
-            "--set nodes=: nodes: found nothing, allowed: a whole number from 1 to 1000000");
+            "--set nodes=: found no value, allowed: a value, or null to take the key out");
   EXPECT_EQ(SetError("nodes=[1"), "--set nodes=[1: found no end of a list, allowed: '[a, b]'");
   EXPECT_EQ(SetError("nodes.x=1"),
             "--set nodes.x=1: nodes.x: 'nodes' has no key below it, its value is '2'");
@@ -317,6 +371,9 @@ TEST(CheckJob, Peak) {
   EXPECT_EQ(SetError("precision.compute=fp8"),
             "--set precision.compute=fp8: precision.compute: found 'fp8', for which hardware box "
             "has no peak, allowed: fp32, bf16");
+  // A peak that could not be read is one mistake, not two.
+  EXPECT_THAT(SetError("hardware.gpu.peak.bf16=fast"),
+              testing::Not(testing::HasSubstr("precision.compute")));
 }
 
 TEST(CheckJob, Positions) {
@@ -353,10 +410,13 @@ TEST(CheckJob, AbsurdSizes) {
 // ---- Keys without effect ----
 
 TEST(CheckJob, KeysWithoutEffect) {
-  EXPECT_EQ(SetError("plan.strategy=none"),
-            "job.yaml:6:3: plan.ddp: has no effect with plan.strategy: none");
+  EXPECT_EQ(
+      SetError("plan.strategy=none"),
+      "job.yaml:6:3: plan.ddp: has no effect with plan.strategy: none; take it out with --set "
+      "plan.ddp=null");
   EXPECT_EQ(SetError("plan.ddp.bucket_cap_mb_list=[1, 25]"),
-            "job.yaml:6:9: plan.ddp.bucket_cap_mb: has no effect with plan.ddp.bucket_cap_mb_list");
+            "job.yaml:6:9: plan.ddp.bucket_cap_mb: has no effect with plan.ddp.bucket_cap_mb_list; "
+            "take it out with --set plan.ddp.bucket_cap_mb=null");
   EXPECT_EQ(SetError("plan.ddp.no_sync=false"),
             "--set plan.ddp.no_sync=false: plan.ddp.no_sync: has no effect with "
             "batch.gradient_accumulation_steps: 1");
@@ -364,19 +424,28 @@ TEST(CheckJob, KeysWithoutEffect) {
             "no error");
   EXPECT_EQ(SetError("model=conv"),
             "job.yaml:7:30: batch.sequence_length: has no effect with a model that is a list of "
-            "layers");
+            "layers; take it out with --set batch.sequence_length=null");
   EXPECT_EQ(SetError("plan.ddp.iteration=first"),
             "job.yaml:6:9: plan.ddp.bucket_cap_mb: has no effect with plan.ddp.iteration: first, "
-            "which has one bucket");
-  // With find_unused_parameters the first iteration has the buckets of all others.
+            "which has one bucket; take it out with --set plan.ddp.bucket_cap_mb=null");
   EXPECT_EQ(ErrorOf(kJob, {"plan.ddp.iteration=first", "plan.ddp.find_unused_parameters=true"}),
-            "no error");
+            "--set plan.ddp.iteration=first: plan.ddp.iteration: has no effect with "
+            "plan.ddp.find_unused_parameters: true, which keeps the first iteration's buckets");
   EXPECT_EQ(ErrorOf(kJob, {"plan.ddp.static_graph=true", "plan.ddp.find_unused_parameters=true"}),
             "--set plan.ddp.find_unused_parameters=true: plan.ddp.find_unused_parameters: has no "
             "effect with plan.ddp.static_graph: true");
   EXPECT_EQ(SetError("model.transformer.max_positions=128"),
             "--set model.transformer.max_positions=128: model.transformer.max_positions: has no "
             "effect with positions that are not learned");
+}
+
+TEST(CheckJob, TheFirstIterationComesOnce) {
+  const std::string job =
+      "{model: conv, hardware: box, plan: {ddp: {iteration: first}}, simulate: {steps: 2}}";
+  EXPECT_EQ(ErrorOf(job),
+            "job.yaml:1:74: simulate.steps: found 2 with plan.ddp.iteration: first, which comes "
+            "once, allowed: 1");
+  EXPECT_EQ(ErrorOf(job, {"simulate.steps=1"}), "no error");
 }
 
 TEST(CheckJob, ANetworkOfOneNode) {
