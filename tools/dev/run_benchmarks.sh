@@ -4,9 +4,12 @@
 #
 #   tools/dev/run_benchmarks.sh
 #
-# Takes about three minutes on a quiet machine. Needs libbenchmark-dev and python3.
+# Takes two to three minutes. Installs missing packages with apt, as tools/check does.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+source tools/dev/packages.sh
+ensure_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" libbenchmark-dev
 
 build=build/benchmarks
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSTEPSIM_PERF=ON -DSTEPSIM_TOOLS=OFF \
