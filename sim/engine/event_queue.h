@@ -6,7 +6,8 @@
 // differs from the present. Levels are ordered by distance and the digits of one level by time, so
 // the lowest bucket in use holds the earliest event; it is dealt out anew around its earliest time.
 // Appends and bit scans only, no sifting: with thousands of pending events about three times as
-// fast as a binary heap, with twenty as fast.
+// fast as a binary heap. An event that comes before all others, as in a chain of kernels on one
+// stream, never sees a bucket.
 #pragma once
 
 #include <algorithm>
@@ -28,30 +29,39 @@ struct Event {
 
 class EventQueue {
  public:
-  bool empty() const { return !is_due() && pending_ == 0; }
+  bool empty() const { return !is_due() && !has_next_ && LowestBucket() == kBuckets; }
   // The next event has the time of the event taken last (before any was taken: time zero).
-  bool is_due() const { return next_ < present_.size(); }
+  bool is_due() const { return taken_ < present_.size(); }
 
   // REQUIRES: event.time is not before the time of the event taken last.
   void Push(Event event) {
     if (event.time == now_) {
       present_.push_back(event);
-    } else {
-      Insert(event);
+      return;
     }
+    const unsigned bucket = BucketOf(event.time);
+    if (!has_next_ && !is_due() && bucket < LowestBucket()) {
+      next_ = event;
+      next_bucket_ = bucket;
+      has_next_ = true;
+      return;
+    }
+    if (has_next_ && bucket <= next_bucket_) GiveUpNext();
+    Insert(bucket, event);
   }
 
   // REQUIRES: not empty().
   Event Take() {
     if (!is_due()) {
+      if (has_next_) return TakeNext();
       std::vector<Event>& bucket = RemoveLowestBucket();
       if (bucket.size() == 1) return TakeLonely(&bucket);
       Deal(&bucket);
     }
-    const Event event = present_[next_++];
+    const Event event = present_[taken_++];
     if (!is_due()) {
       present_.clear();
-      next_ = 0;
+      taken_ = 0;
     }
     return event;
   }
@@ -61,29 +71,51 @@ class EventQueue {
   static constexpr unsigned kDigits = 1u << kDigitBits;
   static constexpr unsigned kLevels = (63 + kDigitBits - 1) / kDigitBits;
   static constexpr unsigned kBuckets = kLevels * kDigits;
+  static constexpr unsigned kWords = (kBuckets + 63) / 64;
 
   static std::uint64_t Bits(SimTime time) {
     return static_cast<std::uint64_t>(time.time_since_epoch().count());
   }
 
-  void Insert(Event event) {
-    const std::uint64_t bits = Bits(event.time);
+  // REQUIRES: time is not the present.
+  unsigned BucketOf(SimTime time) const {
+    const std::uint64_t bits = Bits(time);
     const auto highest = static_cast<unsigned>(std::bit_width(bits ^ Bits(now_))) - 1;
     const unsigned level = highest / kDigitBits;
     const auto digit = static_cast<unsigned>(bits >> (level * kDigitBits)) & (kDigits - 1);
-    const unsigned bucket = level * kDigits + digit;
-    buckets_[bucket].push_back(event);
-    occupied_[bucket / 64] |= std::uint64_t{1} << (bucket % 64);
-    ++pending_;
+    return level * kDigits + digit;
   }
 
-  // The bucket that holds the earliest event; no longer counted as pending.
+  void Insert(unsigned bucket, Event event) {
+    buckets_[bucket].push_back(event);
+    occupied_[bucket / 64] |= std::uint64_t{1} << (bucket % 64);
+  }
+
+  // The bucket that holds the earliest event, kBuckets when all are empty.
+  unsigned LowestBucket() const {
+    for (unsigned word = 0; word < kWords; ++word) {
+      if (occupied_[word] == 0) continue;
+      return word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[word]));
+    }
+    return kBuckets;
+  }
+
+  // An event that no longer has its bucket and all below to itself goes the way of all others. None
+  // of its time is in a bucket yet, so the order of equal times is kept.
+  void GiveUpNext() {
+    has_next_ = false;
+    Insert(next_bucket_, next_);
+  }
+
+  Event TakeNext() {
+    has_next_ = false;
+    now_ = next_.time;
+    return next_;
+  }
+
   std::vector<Event>& RemoveLowestBucket() {
-    unsigned word = 0;
-    while (occupied_[word] == 0) ++word;
-    const unsigned lowest = word * 64 + static_cast<unsigned>(std::countr_zero(occupied_[word]));
-    occupied_[word] &= occupied_[word] - 1;
-    pending_ -= buckets_[lowest].size();
+    const unsigned lowest = LowestBucket();
+    occupied_[lowest / 64] &= occupied_[lowest / 64] - 1;
     return buckets_[lowest];
   }
 
@@ -99,15 +131,24 @@ class EventQueue {
   void Deal(std::vector<Event>* bucket) {
     now_ = bucket->front().time;
     for (const Event& event : *bucket) now_ = std::min(now_, event.time);
-    for (const Event& event : *bucket) Push(event);
+    for (const Event& event : *bucket) {
+      if (event.time == now_) {
+        present_.push_back(event);
+      } else {
+        Insert(BucketOf(event.time), event);
+      }
+    }
     bucket->clear();
   }
 
+  // While has_next_: the earliest event that is not due, in a bucket below all that are in use.
+  Event next_;
+  unsigned next_bucket_ = 0;
+  bool has_next_ = false;
   std::vector<Event> present_;  // events of the time now_, in order
-  std::size_t next_ = 0;        // what is before it in present_ has been taken
+  std::size_t taken_ = 0;       // of present_, from its begin
   std::array<std::vector<Event>, kBuckets> buckets_;
-  std::array<std::uint64_t, (kBuckets + 63) / 64> occupied_{};  // a bit per bucket
-  std::size_t pending_ = 0;                                     // events in buckets
+  std::array<std::uint64_t, kWords> occupied_{};  // a bit per bucket
   SimTime now_{};
 };
 

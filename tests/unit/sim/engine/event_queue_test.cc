@@ -60,6 +60,29 @@ TEST(EventQueueTest, NothingIsDueUntilThePresentHasEvents) {
   EXPECT_FALSE(queue.empty());
 }
 
+// 32 and 33 differ from 0 in the same digit: when 32 becomes the present, 33 must be found
+// before 37.
+TEST(EventQueueTest, ANeighbourOfTheNextEventIsNotOvertaken) {
+  EventQueue queue;
+  queue.Push(At(32));
+  queue.Push(At(33));
+  EXPECT_EQ(TimeOf(queue.Take()), 32);
+  queue.Push(At(37));
+  EXPECT_EQ(TimeOf(queue.Take()), 33);
+  EXPECT_EQ(TimeOf(queue.Take()), 37);
+  EXPECT_TRUE(queue.empty());
+}
+
+// An earlier event takes the place of the next one; an equal one comes after it.
+TEST(EventQueueTest, TheNextEventGivesWay) {
+  EventQueue queue;
+  queue.Push(At(1000, 0));
+  queue.Push(At(1000, 1));
+  queue.Push(At(3, 2));
+  queue.Push(At(1000, 3));
+  for (const std::uint32_t task : {2u, 0u, 1u, 3u}) EXPECT_EQ(queue.Take().task, TaskId{task});
+}
+
 TEST(EventQueueTest, ReachesTheEndOfTime) {
   constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
   EventQueue queue;
