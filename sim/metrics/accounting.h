@@ -42,6 +42,8 @@ struct RankAccount {
   Duration exposed_total() const;
   // 1 - profiler_exposed / communication; 0 without communication.
   double overlap_fraction() const;
+
+  bool operator==(const RankAccount&) const = default;
 };
 
 // Everything that accounting needs to know about one rank, computed once for several windows.

@@ -9,7 +9,7 @@
 namespace stepsim {
 namespace {
 
-// The window of the last step, and the rank that ends it.
+// The window of the last step, and the rank that ends it: of several the first.
 struct LastStep {
   std::int32_t number = 0;
   Window window;
@@ -25,6 +25,9 @@ LastStep FindLastStep(const TaskGraph& graph, const Timeline& timeline) {
   found.slowest = graph.rank(timeline.last_task);
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
     found.number = std::max(found.number, graph.position(t).step);
+    if (timeline.end[t] == timeline.makespan) {
+      found.slowest = std::min(found.slowest, graph.rank(t));
+    }
   }
   if (found.number == 0) return found;
   SimTime end = kStepBegin;
@@ -33,8 +36,9 @@ LastStep FindLastStep(const TaskGraph& graph, const Timeline& timeline) {
     if (graph.position(t).step != found.number) {
       found.window.begin = std::max(found.window.begin, timeline.end[t]);
     } else if (timeline.end[t] >= end) {
+      const RankId rank = graph.rank(t);
+      found.slowest = timeline.end[t] > end ? rank : std::min(found.slowest, rank);
       end = timeline.end[t];
-      found.slowest = graph.rank(t);
     }
   }
   if (end >= found.window.begin) found.window.end = end;

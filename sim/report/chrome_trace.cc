@@ -1,8 +1,8 @@
 // The format that Perfetto shows and Holistic Trace Analysis reads. One process per rank, one
 // thread per stream, times in microseconds from the begin of the reported step:
 //
-//   {"ph":"X","cat":"kernel","name":"layer0.fwd","pid":0,"tid":0,"ts":0.000000,"dur":12.500000,
-//    "args":{"stream":0,"device":0,"correlation":1,"phase":"forward", ...}}
+//   {"ph":"X","cat":"kernel","name":"layer0.fwd","pid":1,"tid":1,"ts":0.000000,"dur":12.500000,
+//    "args":{"stream":1,"device":0,"correlation":1,"phase":"forward", ...}}
 //
 // Readers count every kernel of a file. So only the reported step is written, and tasks that reach
 // into it from outside are cut at its ends.
@@ -59,6 +59,7 @@ class TraceWriter {
   void WriteStepAnnotation(RankId rank);
   void WriteTask(TaskId task);
   void WriteHostSlice(TaskId task, const Track& track);
+  TaskId LaunchedBy(TaskId task) const;  // kNoId: it launches nothing
   void WriteComputeSlice(TaskId task, const Track& track);
   void WriteTransferSlice(TaskId task, const Track& track);
   void WriteFlow(TaskId transfer, const Track& track);
@@ -150,19 +151,23 @@ void TraceWriter::WriteRankMetadata(RankId rank) {
   const std::string folded =
       info.stands_for > 1 ? fmt::format(" (stands for {} ranks)", info.stands_for) : "";
   BeginEvent(
-      fmt::format(R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {0}{1}"}}}})",
-                  info.global_rank, folded));
+      fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}{}"}}}})",
+                  tracks_.Pid(rank), info.global_rank, folded));
   BeginEvent(fmt::format(
       R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})",
-      info.global_rank));
-  constexpr int kAboveStreams = -2;
-  WriteThreadName(tracks_.StepTrack(rank), "step", kAboveStreams);
-  WriteThreadName(tracks_.ExposedTrack(rank), "exposed", kAboveStreams + 1);
+      tracks_.Pid(rank)));
+  // From top to bottom: step, exposed, host, then the streams by number.
+  constexpr int kStepIndex = -3;
+  constexpr int kExposedIndex = -2;
+  constexpr int kHostIndex = -1;
+  WriteThreadName(tracks_.StepTrack(rank), "step", kStepIndex);
+  WriteThreadName(tracks_.ExposedTrack(rank), "exposed", kExposedIndex);
   for (const StreamId stream : AllIds<StreamId>(graph_.stream_count())) {
     const Track& track = tracks_.Of(stream);
     if (graph_.stream(stream).rank != rank || !track.is_used) continue;
-    WriteThreadName(track, fmt::format("stream {} {}", track.tid, graph_.stream(stream).name),
-                    track.tid);
+    const std::string& name = graph_.stream(stream).name;
+    WriteThreadName(track, track.is_host ? name : fmt::format("stream {} {}", track.tid, name),
+                    track.is_host ? kHostIndex : track.tid);
   }
 }
 
@@ -191,13 +196,34 @@ void TraceWriter::WriteTask(TaskId task) {
   WriteComputeSlice(task, track);
 }
 
-// Without args.stream: a reader would take it for a kernel.
+// Without args.stream: a reader would take it for a kernel. A launch carries the correlation of the
+// kernel that waits for it, by which readers pair the two.
 void TraceWriter::WriteHostSlice(TaskId task, const Track& track) {
-  BeginEvent(R"({"ph":"X","cat":"cpu_op","name":)");
-  text_.PutQuoted(graph_.label(task).name);
-  text_.Put(",");
+  const TaskId launched = LaunchedBy(task);
+  if (launched == kNoId<TaskId>) {
+    BeginEvent(R"({"ph":"X","cat":"cpu_op","name":)");
+    text_.PutQuoted(graph_.label(task).name);
+    text_.Put(",");
+    PutSpan(track, Begin(task), End(task));
+    text_.Put("}");
+    return;
+  }
+  BeginEvent(R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel",)");
   PutSpan(track, Begin(task), End(task));
-  text_.Put("}");
+  text_.Put(",\"args\":{\"correlation\":");
+  text_.PutInteger(Correlation(launched));
+  text_.Put(",\"launches\":");
+  text_.PutQuoted(graph_.label(launched).name);
+  text_.Put("}}");
+}
+
+TaskId TraceWriter::LaunchedBy(TaskId task) const {
+  const auto* work = std::get_if<HostWork>(&graph_.work(task));
+  if (work == nullptr || work->launches == 0) return kNoId<TaskId>;
+  for (const Edge edge : graph_.successors(task)) {
+    if (!edge.is_stream_order()) return edge.to();
+  }
+  return kNoId<TaskId>;
 }
 
 // What a kernel waited for is said where it is not its predecessor on the stream: that one is seen.
@@ -293,9 +319,8 @@ void TraceWriter::WriteBytesInFlight(RankId rank) {
   std::vector<Change>& changes = changes_[rank];
   std::sort(changes.begin(), changes.end(),
             [](const Change& a, const Change& b) { return a.time < b.time; });
-  const std::string head =
-      fmt::format(R"({{"ph":"C","name":"communication in flight","pid":{},"ts":)",
-                  graph_.rank_info(rank).global_rank);
+  const std::string head = fmt::format(
+      R"({{"ph":"C","name":"communication in flight","pid":{},"ts":)", tracks_.Pid(rank));
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < changes.size(); ++i) {
     bytes += changes[i].bytes;
@@ -375,10 +400,12 @@ const TraceWriter::WorkText& TraceWriter::TextOf(WorkId id) {
   return text;
 }
 
-// Only transfers are asked about. Of equal ends the task added last wins: the last gradient.
+// Only transfers are asked about, and only what made their data: not the launch by the host. Of
+// equal ends the task added last wins: the last gradient.
 void TraceWriter::FindLastDependencies() {
   last_dependency_ = IdVector<TaskId, TaskId>(graph_.task_count(), kNoId<TaskId>);
   for (const TaskId task : AllIds<TaskId>(graph_.task_count())) {
+    if (graph_.kind(task) == TaskKind::kHost) continue;
     for (const Edge edge : graph_.successors(task)) {
       if (edge.is_stream_order() || graph_.kind(edge.to()) != TaskKind::kTransfer) continue;
       TaskId& last = last_dependency_[edge.to()];

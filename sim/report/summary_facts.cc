@@ -67,10 +67,15 @@ std::string RankRemark(const StepReport& report) {
   const RankInfo info = report.reported_rank < report.rank_infos.size()
                             ? report.rank_infos[report.reported_rank]
                             : RankInfo{};
+  const std::vector<RankAccount>& ranks = report.ranks;
+  const bool all_alike = std::all_of(ranks.begin(), ranks.end(),
+                                     [&](const RankAccount& r) { return r == ranks.front(); });
   std::string remark;
-  if (report.ranks.size() > 1) {
+  if (ranks.size() > 1) {
     remark =
-        fmt::format("rank {}, the slowest of {} simulated", info.global_rank, report.ranks.size());
+        all_alike
+            ? fmt::format("rank {} of {} simulated, all alike", info.global_rank, ranks.size())
+            : fmt::format("rank {}, the slowest of {} simulated", info.global_rank, ranks.size());
   }
   if (info.stands_for > 1) {
     remark += remark.empty() ? fmt::format("rank {}", info.global_rank) : ",";

@@ -104,10 +104,10 @@ MessageElements ElementsOf(const CollectiveWork& work, std::int64_t group_size) 
   return {all, all};
 }
 
-std::string GroupRanksJson(const ProcessGroup& group) {
+std::string GroupRanks(const ProcessGroup& group) {
   const std::vector<std::int32_t>& ranks = group.ranks;
-  if (ranks.size() <= kMostListedRanks) return fmt::format("[{}]", fmt::join(ranks, ","));
-  return fmt::format("\"[{}, {}, {}, ..., {}]\"", ranks[0], ranks[1], ranks[2], ranks.back());
+  if (ranks.size() <= kMostListedRanks) return fmt::format("[{}]", fmt::join(ranks, ", "));
+  return fmt::format("[{}, {}, {}, ..., {}]", ranks[0], ranks[1], ranks[2], ranks.back());
 }
 
 std::string CollectiveArguments(const CollectiveWork& work, const ProcessGroup& group) {
@@ -116,10 +116,10 @@ std::string CollectiveArguments(const CollectiveWork& work, const ProcessGroup& 
   return fmt::format(
       R"(,"Collective name":"{}","In msg nelems":{},"Out msg nelems":{},"Group size":{},)"
       R"("dtype":"{}","Process Group Name":{},"Process Group Description":{},)"
-      R"("Process Group Ranks":{},"bytes":{})",
+      R"("Process Group Ranks":"{}","bytes":{})",
       ProfilerCollectiveName(work.op), elements.in, elements.out, group_size,
       ProfilerDTypeName(work.dtype), QuoteJson(group.name), QuoteJson(group.description),
-      GroupRanksJson(group), work.bytes.value);
+      GroupRanks(group), work.bytes.value);
 }
 
 }  // namespace stepsim

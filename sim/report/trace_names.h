@@ -34,8 +34,8 @@ struct MessageElements {
 };
 MessageElements ElementsOf(const CollectiveWork& work, std::int64_t group_size);
 
-// "[0,1,2]"; of large groups the text "[0, 1, 2, ..., 127]", as a profiler abbreviates them.
-std::string GroupRanksJson(const ProcessGroup& group);
+// The text "[0, 1, 2]"; of large groups "[0, 1, 2, ..., 127]", as a profiler abbreviates them.
+std::string GroupRanks(const ProcessGroup& group);
 
 // The arguments that a profiler gives a communication kernel, and its bytes, each led by a comma:
 //   ,"Collective name":"allreduce","In msg nelems":1024, ... ,"bytes":4096

@@ -11,10 +11,12 @@ TraceTracks::TraceTracks(const TaskGraph& graph)
   tracks_.reserve(graph.stream_count());
   for (const StreamId stream : AllIds<StreamId>(graph.stream_count())) {
     const RankId rank = graph.stream(stream).rank;
-    tracks_.push_back(MakeTrack(rank, stream_counts_[rank]++));
+    tracks_.push_back(MakeTrack(rank, ++stream_counts_[rank]));
   }
   for (const TaskId task : AllIds<TaskId>(graph.task_count())) {
-    tracks_[ShownStream(task)].is_used = true;
+    Track& track = tracks_[ShownStream(task)];
+    track.is_used = true;
+    track.is_host = graph.kind(task) == TaskKind::kHost;
   }
 }
 
@@ -28,20 +30,22 @@ StreamId TraceTracks::ShownStream(TaskId task) const {
 }
 
 TraceTracks::Track TraceTracks::StepTrack(RankId rank) const {
-  return MakeTrack(rank, stream_counts_[rank]);
-}
-
-TraceTracks::Track TraceTracks::ExposedTrack(RankId rank) const {
   return MakeTrack(rank, stream_counts_[rank] + 1);
 }
 
+TraceTracks::Track TraceTracks::ExposedTrack(RankId rank) const {
+  return MakeTrack(rank, stream_counts_[rank] + 2);
+}
+
 TraceTracks::Track TraceTracks::MakeTrack(RankId rank, std::int32_t tid) const {
-  const std::int32_t pid = graph_.rank_info(rank).global_rank;
+  const std::int32_t pid = Pid(rank);
   return {.pid = pid,
           .tid = tid,
           .is_used = false,
-          .place = fmt::format("\"pid\":{},\"tid\":{},\"ts\":", pid, tid),
-          .arguments = fmt::format("\"stream\":{},\"device\":{},\"correlation\":", tid, pid)};
+          .is_host = false,
+          .place = fmt::format(R"("pid":{},"tid":{},"ts":)", pid, tid),
+          .arguments = fmt::format(R"("stream":{},"device":{},"correlation":)", tid,
+                                   graph_.rank_info(rank).global_rank)};
 }
 
 }  // namespace stepsim

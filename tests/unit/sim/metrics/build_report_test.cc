@@ -82,5 +82,35 @@ TEST_F(BuildReportTest, MicrostepsTileTheStep) {
   EXPECT_EQ(report.account().step, 45us);
 }
 
+// The reported rank, when ranks run one kernel of the given time in each of `steps` steps.
+std::size_t ReportedRank(std::initializer_list<Duration> times, std::int32_t steps) {
+  GraphSketch sketch;
+  std::int32_t rank = 0;
+  for (const Duration time : times) {
+    for (std::int32_t step = 0; step < steps; ++step) {
+      sketch.builder().SetPosition({0, step});
+      sketch.Compute(sketch.Stream(rank, "compute"), time);
+    }
+    ++rank;
+  }
+  const Sketched built = sketch.Build();
+  return BuildReport(built.graph, built.costs, {}, Simulate(built.graph, built.costs), {})
+      .reported_rank;
+}
+
+TEST(ReportedRank, IsTheSlowest) {
+  for (const std::int32_t steps : {1, 2}) {
+    EXPECT_EQ(ReportedRank({10us, 30us, 20us}, steps), 1u) << steps;
+    EXPECT_EQ(ReportedRank({10us, 20us, 30us}, steps), 2u) << steps;
+  }
+}
+
+TEST(ReportedRank, OfEquallySlowOnesTheFirst) {
+  for (const std::int32_t steps : {1, 2}) {
+    EXPECT_EQ(ReportedRank({30us, 30us, 30us}, steps), 0u) << steps;
+    EXPECT_EQ(ReportedRank({10us, 30us, 30us}, steps), 1u) << steps;
+  }
+}
+
 }  // namespace
 }  // namespace stepsim

@@ -66,10 +66,15 @@ struct ProfilerView {
   Duration exposed{};
 };
 
-ProfilerView ReadLikeHta(const json& trace, int pid) {
+// Processes and threads count from 1.
+int PidOf(std::size_t rank) { return static_cast<int>(rank) + 1; }
+constexpr int kComputeStream = 1;
+constexpr int kNcclStream = 2;
+
+ProfilerView ReadLikeHta(const json& trace, std::size_t rank) {
   std::vector<Interval> communication, compute;
   for (const json& event : trace.at("traceEvents")) {
-    if (event.at("ph") != "X" || event.at("pid") != pid) continue;
+    if (event.at("ph") != "X" || event.at("pid") != PidOf(rank)) continue;
     if (!event.contains("args") || !event.at("args").contains("stream")) continue;
     const std::string name = event.at("name");
     const bool is_communication = name.rfind("nccl", 0) == 0;
@@ -112,18 +117,19 @@ TEST(ChromeTrace, ProcessesAreRanksAndThreadsAreStreams) {
   std::set<int> pids;
   for (const json& event : Named(trace, "process_name")) {
     EXPECT_EQ(event.at("ph"), "M");
-    EXPECT_EQ(event.at("args").at("name"), "rank " + std::to_string(event.at("pid").get<int>()));
-    pids.insert(event.at("pid").get<int>());
+    const int pid = event.at("pid");
+    EXPECT_EQ(event.at("args").at("name"), "rank " + std::to_string(pid - 1));
+    pids.insert(pid);
   }
-  EXPECT_EQ(pids, (std::set<int>{0, 1}));
+  EXPECT_EQ(pids, (std::set<int>{PidOf(0), PidOf(1)}));
   std::map<int, std::string> threads;
   for (const json& event : Named(trace, "thread_name")) {
-    if (event.at("pid") == 0) threads[event.at("tid")] = event.at("args").at("name");
+    if (event.at("pid") == PidOf(0)) threads[event.at("tid")] = event.at("args").at("name");
   }
   // The queue of the communicator is no stream of its own: it has no thread.
   EXPECT_EQ(threads,
             (std::map<int, std::string>{
-                {0, "stream 0 compute"}, {1, "stream 1 nccl dp"}, {3, "step"}, {4, "exposed"}}));
+                {1, "stream 1 compute"}, {2, "stream 2 nccl dp"}, {4, "step"}, {5, "exposed"}}));
   EXPECT_EQ(Named(trace, "process_sort_index").size(), 2u);
   EXPECT_EQ(Named(trace, "thread_sort_index").size(), Named(trace, "thread_name").size());
 }
@@ -135,9 +141,9 @@ TEST(ChromeTrace, EveryKernelHasItsStreamDeviceAndOwnCorrelation) {
   const std::vector<json> kernels = Select(trace, "X", "kernel");
   EXPECT_EQ(kernels.size(), step.graph.task_count());  // a task on two streams is shown once
   for (const json& kernel : kernels) {
-    EXPECT_GE(kernel.at("args").at("stream").get<int>(), 0);
+    EXPECT_GT(kernel.at("args").at("stream").get<int>(), 0);
     EXPECT_EQ(kernel.at("args").at("stream"), kernel.at("tid"));
-    EXPECT_EQ(kernel.at("args").at("device"), kernel.at("pid"));
+    EXPECT_EQ(PidOf(kernel.at("args").at("device")), kernel.at("pid"));
     EXPECT_GT(kernel.at("args").at("correlation").get<int>(), 0);
     correlations.insert(kernel.at("args").at("correlation").get<std::int64_t>());
   }
@@ -203,7 +209,7 @@ TEST(ChromeTrace, CollectivesCarryTheProfilersArguments) {
   EXPECT_EQ(args.at("dtype"), "Float");
   EXPECT_EQ(args.at("Process Group Name"), "dp");
   EXPECT_EQ(args.at("Process Group Description"), "data parallel");
-  EXPECT_EQ(args.at("Process Group Ranks"), json({0, 1}));
+  EXPECT_EQ(args.at("Process Group Ranks"), "[0, 1]");
   EXPECT_EQ(args.at("Seq"), 1);  // the second call of its group
   EXPECT_EQ(args.at("bytes"), 8000);
   EXPECT_EQ(args.at("label"), "all_reduce bucket 1");
@@ -235,13 +241,13 @@ TEST(ChromeTrace, ArrowsLeadFromTheLastGradientToItsCollective) {
     return json();
   };
   const json from = end_of_arrow("s", tasks.r0[1]);
-  EXPECT_EQ(from.at("pid"), 1);
-  EXPECT_EQ(from.at("tid"), 0);
+  EXPECT_EQ(from.at("pid"), PidOf(1));
+  EXPECT_EQ(from.at("tid"), kComputeStream);
   EXPECT_EQ(FromTrace(from.at("ts")),
             Microseconds(250) - Duration{1000});  // inside layer0.backward
   const json to = end_of_arrow("f", tasks.r0[1]);
   EXPECT_EQ(to.at("bp"), "e");  // binds to the slice around it
-  EXPECT_EQ(to.at("tid"), 1);
+  EXPECT_EQ(to.at("tid"), kNcclStream);
   EXPECT_EQ(FromTrace(to.at("ts")), Microseconds(250) + Duration{1000});
   EXPECT_EQ(Select(trace, "s", "flow").size(), 4u);
   EXPECT_EQ(Select(trace, "f", "flow").size(), 4u);
@@ -256,9 +262,9 @@ TEST(ChromeTrace, ExposedTrackNamesTheSiteAndReadersIgnoreIt) {
     sums[{slice.at("pid"), slice.at("name")}] += FromTrace(slice.at("dur"));
   }
   const std::map<std::pair<int, std::string>, Duration> expected = {
-      {{0, "gradient_reduce"}, Microseconds(40)},
-      {{0, "peer_wait"}, Microseconds(30)},
-      {{1, "gradient_reduce"}, Microseconds(40)}};
+      {{PidOf(0), "gradient_reduce"}, Microseconds(40)},
+      {{PidOf(0), "peer_wait"}, Microseconds(30)},
+      {{PidOf(1), "gradient_reduce"}, Microseconds(40)}};
   EXPECT_EQ(sums, expected);
   EXPECT_EQ(step.report.ranks[0].exposed_total(), Microseconds(40));
 }
@@ -268,7 +274,7 @@ TEST(ChromeTrace, CountsTheBytesInFlightFromTheTransferOn) {
   std::vector<std::pair<Duration, int>> values;
   for (const json& event : Named(trace, "communication in flight")) {
     EXPECT_EQ(event.at("ph"), "C");
-    if (event.at("pid") != 0) continue;
+    if (event.at("pid") != PidOf(0)) continue;
     values.emplace_back(FromTrace(event.at("ts")), event.at("args").at("bytes").get<int>());
   }
   const std::vector<std::pair<Duration, int>> expected = {{Microseconds(180), 4000},
@@ -283,14 +289,55 @@ TEST(ChromeTrace, HostTasksAreNoKernels) {
   const RankId rank = b.graph.AddRank({});
   const StreamId host = b.graph.AddStream(rank, "host");
   const StreamId compute = b.graph.AddStream(rank, "compute");
+  b.graph.AddTask(b.Price(HostWork{.graph_nodes = 9}, Microseconds(5)),
+                  b.graph.AddLabel({.name = "walk \"it\""}), host);
   const TaskId launch = b.graph.AddTask(b.Price(HostWork{.launches = 1}, Microseconds(5)),
-                                        b.graph.AddLabel({.name = "launch \"it\""}), host);
+                                        b.graph.AddLabel({.name = "launch"}), host);
   b.graph.AddDependency(launch, b.Compute(compute, "kernel", Microseconds(1), Phase::kForward));
   const json trace = Trace(std::move(b).Finish());
   const std::vector<json> operators = Select(trace, "X", "cpu_op");
   ASSERT_EQ(operators.size(), 1u);
-  EXPECT_EQ(operators[0].at("name"), "launch \"it\"");
+  EXPECT_EQ(operators[0].at("name"), "walk \"it\"");
   EXPECT_FALSE(operators[0].contains("args"));
+  // HTA pairs a launch with its kernel by their correlation.
+  const std::vector<json> launches = Select(trace, "X", "cuda_runtime");
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0].at("name"), "cudaLaunchKernel");
+  EXPECT_FALSE(launches[0].at("args").contains("stream"));
+  EXPECT_EQ(launches[0].at("args").at("correlation"),
+            Named(trace, "kernel")[0].at("args").at("correlation"));
+  EXPECT_EQ(launches[0].at("args").at("launches"), "kernel");
+  std::map<std::string, int> order;
+  for (const json& event : Named(trace, "thread_sort_index")) {
+    for (const json& name : Named(trace, "thread_name")) {
+      if (name.at("tid") != event.at("tid")) continue;
+      order[name.at("args").at("name")] = event.at("args").at("sort_index");
+    }
+  }
+  EXPECT_LT(order.at("exposed"), order.at("host"));  // the host is no stream of the GPU
+  EXPECT_LT(order.at("host"), order.at("stream 2 compute"));
+}
+
+// A late launch may be what the collective waited for, but the arrow shows where its data came
+// from.
+TEST(ChromeTrace, ArrowsComeFromTheDataNotFromTheHost) {
+  StepBuilder b;
+  const RankId rank = b.graph.AddRank({});
+  const StreamId host = b.graph.AddStream(rank, "host");
+  const StreamId compute = b.graph.AddStream(rank, "compute");
+  const StreamId nccl = b.graph.AddStream(rank, "nccl");
+  const TaskId launch = b.graph.AddTask(b.Price(HostWork{.launches = 1}, Microseconds(50)),
+                                        b.graph.AddLabel({.name = "launch"}), host);
+  const TaskId gradient = b.Compute(compute, "gradient", Microseconds(10), Phase::kBackward);
+  const TaskId transfer =
+      b.graph.AddTask(b.Price(OpaqueWork{.kind = TaskKind::kTransfer}, Microseconds(7)),
+                      b.graph.AddLabel({.name = "reduce", .site = Site::kGradientReduce}), nccl);
+  b.graph.AddDependency(launch, transfer);
+  b.graph.AddDependency(gradient, transfer);
+  const json trace = Trace(std::move(b).Finish());
+  const std::vector<json> arrows = Select(trace, "s", "flow");
+  ASSERT_EQ(arrows.size(), 1u);
+  EXPECT_EQ(arrows[0].at("tid"), Named(trace, "gradient")[0].at("tid"));
 }
 
 TEST(ChromeTrace, OneRankSaysWhichRankItIs) {
@@ -410,12 +457,12 @@ TEST(ChromeTrace, AgreesWithTheAccountOnRandomSteps) {
     const json trace = Trace(step);
     for (std::size_t rank = 0; rank < step.report.ranks.size(); ++rank) {
       const RankAccount& account = step.report.ranks[rank];
-      const ProfilerView view = ReadLikeHta(trace, static_cast<int>(rank));
+      const ProfilerView view = ReadLikeHta(trace, rank);
       ASSERT_EQ(view.exposed, account.profiler_exposed) << "seed " << seed << " rank " << rank;
       ASSERT_EQ(view.communication, account.communication) << "seed " << seed;
       Duration exposed_track{};
       for (const json& slice : Select(trace, "X", "exposed")) {
-        if (slice.at("pid") != rank || slice.at("name") == "peer_wait") continue;
+        if (slice.at("pid") != PidOf(rank) || slice.at("name") == "peer_wait") continue;
         exposed_track += FromTrace(slice.at("dur"));
       }
       ASSERT_EQ(exposed_track, account.exposed_total()) << "seed " << seed;

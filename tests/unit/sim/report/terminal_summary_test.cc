@@ -155,10 +155,16 @@ TEST(TerminalSummary, LeavesOutWhatIsUnknown) {
 TEST(TerminalSummary, SeveralRanks) {
   StepReport report = HandMadeReport();
   report.ranks = {testing::HandMadeAccount(), testing::HandMadeAccount()};
+  report.ranks[0].compute -= Milliseconds(1);
+  report.ranks[0].peer_wait += Milliseconds(1);
   report.rank_infos = {{.global_rank = 0, .stands_for = 8}, {.global_rank = 8, .stands_for = 8}};
   report.reported_rank = 1;
   EXPECT_THAT(TerminalSummary(report, false),
               HasSubstr("(rank 8, the slowest of 2 simulated, stands for 8 identical ranks)\n"));
+  report.ranks[0] = report.ranks[1];  // none is slower than another
+  report.rank_infos[0].stands_for = 1;
+  report.reported_rank = 0;
+  EXPECT_THAT(TerminalSummary(report, false), HasSubstr("(rank 0 of 2 simulated, all alike)\n"));
 }
 
 TEST(TerminalSummary, LongNamesAndCausesBreakIntoTheNextLine) {
