@@ -3,7 +3,9 @@
 //   trace_perftest --benchmark_out=trace.json        (ns_per_slice is the figure to compare)
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -124,8 +126,29 @@ void ToFile(benchmark::State& state, const std::string& name) {
   std::filesystem::remove(path);
 }
 
+// The floor: as many bytes as the trace has, written to a file in pieces of 64 KiB and nothing else.
+void BytesToFile(benchmark::State& state) {
+  const Step step = StepMaker().Make(static_cast<int>(state.range(0)), kLayers);
+  std::size_t bytes = 0;
+  WriteChromeTrace(step.result(), [&bytes](std::string_view text) { bytes += text.size(); });
+  const std::string piece(std::size_t{64} << 10, 'x');
+  const std::filesystem::path path = std::filesystem::temp_directory_path() / "stepsim_perf.bytes";
+  for (auto _ : state) {
+    std::FILE* file = std::fopen(path.c_str(), "wb");
+    std::setvbuf(file, nullptr, _IONBF, 0);
+    for (std::size_t left = bytes; left > 0; left -= std::min(left, piece.size())) {
+      benchmark::DoNotOptimize(
+          std::fwrite(piece.data(), 1, std::min(left, piece.size()), file));
+    }
+    std::fclose(file);
+  }
+  SetPerSlice(state, step.graph.task_count(), bytes);
+  std::filesystem::remove(path);
+}
+
 // 28 and 275 ranks: 1e5 and 1e6 slices.
 BENCHMARK(ToNowhere)->Arg(28)->Arg(275)->Unit(benchmark::kMillisecond);
+BENCHMARK(BytesToFile)->Arg(28)->Arg(275)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(ToFile, plain, std::string("stepsim_perf.trace.json"))
     ->Arg(28)
     ->Arg(275)

@@ -3,8 +3,8 @@
 
     tools/dev/record_benchmarks.py BUILD_FOLDER
 
-Reads BUILD_FOLDER/engine.json (Google Benchmark), times the whole process step_process itself, and
-writes engine.csv, processes.csv, environment.txt and the tables between the markers of README.md.
+Reads BUILD_FOLDER/engine.json and trace.json (Google Benchmark), times the whole process step_process itself, and
+writes engine.csv, trace.csv, processes.csv, environment.txt and the tables between the markers of README.md.
 """
 import collections
 import csv
@@ -20,8 +20,13 @@ import time
 
 RESULTS = pathlib.Path(__file__).resolve().parents[2] / "results" / "benchmarks"
 PROCESS_RUNS = 5
-# Ranks and layers, then the limits of seconds and megabytes.
-PROCESSES = [(1, 96, 0.010, None), (64, 96, 0.040, None), (1024, 96, 0.75, 250)]
+# Whole processes and their aims. The last one is a real job: an 80-layer network.
+PROCESSES = [
+    ("step_process 1 96", "0.01 s"),
+    ("step_process 64 96", "0.04 s"),
+    ("step_process 1024 96", "0.75 s, 250 MB"),
+    ("stepsim run llama-3.2-3b_ddp_16xa100 --set model=llama-3-70b -q", "0.05 s"),
+]
 # The longer and the wider twin of a workload of 10^6 tasks.
 TWINS = {
     "step_274x96_1e6": ["step_274x960_1e7", "step_2740x96_1e7"],
@@ -44,6 +49,18 @@ def read_engine(build):
     for (workload, program), values in samples.items():
         table[workload][program] = statistics.median(values)
     return table, tasks
+
+
+def read_trace(build):
+    """[program, slices, bytes per slice, ns per slice]: medians of the repetitions."""
+    samples = collections.defaultdict(list)
+    for row in json.loads((build / "trace.json").read_text())["benchmarks"]:
+        if row["run_type"] == "iteration":
+            program = row["run_name"].rsplit("/", 1)[0]
+            key = program, int(row["slices"]), round(row["bytes_per_slice"])
+            samples[key].append(row["ns_per_slice"] * 1e9 if row["ns_per_slice"] < 1e-3
+                                else row["ns_per_slice"])
+    return [[*key, f"{statistics.median(values):.0f}"] for key, values in samples.items()]
 
 
 def time_process(command):
@@ -119,12 +136,10 @@ def extras_markdown(table):
 
 def process_rows(build):
     rows = []
-    for ranks, layers, seconds, megabytes in PROCESSES:
-        command = [str(build / "bin" / "step_process"), str(ranks), str(layers)]
-        wall, cpu, peak = time_process(command)
-        limit = f"{seconds:g} s" + (f", {megabytes} MB" if megabytes else "")
-        rows.append([f"step_process {ranks} {layers}", f"{wall:.4f}", f"{cpu:.4f}", f"{peak:.0f}",
-                     limit])
+    for command, limit in PROCESSES:
+        program, *arguments = command.split()
+        wall, cpu, peak = time_process([str(build / "bin" / program), *arguments])
+        rows.append([command, f"{wall:.4f}", f"{cpu:.4f}", f"{peak:.0f}", limit])
     return rows
 
 
@@ -148,17 +163,21 @@ def main():
     build = pathlib.Path(sys.argv[1])
     table, tasks = read_engine(build)
     processes = process_rows(build)
+    trace = read_trace(build)
     environment = describe_environment(build)
     process_header = ["command", "wall_s", "cpu_s", "peak_mb", "aim"]
+    trace_header = ["program", "slices", "bytes_per_slice", "ns_per_slice"]
     write_csv("engine.csv", ["workload", "tasks", "program", "ns_per_task", "ratio_to_bare"],
               engine_rows(table, tasks))
     write_csv("processes.csv", process_header, processes)
+    write_csv("trace.csv", trace_header, trace)
     (RESULTS / "environment.txt").write_text(environment)
     fill_readme({
         "engine": engine_markdown(table, tasks),
         "growth": growth_markdown(table),
         "extras": extras_markdown(table),
         "processes": markdown(process_header, processes),
+        "trace": markdown(trace_header, trace),
         "environment": "```\n" + environment + "```",
     })
 
