@@ -112,11 +112,10 @@ class RankSplitter {
     segments_.push_back(segment);
   }
 
-  // Nothing runs on this rank: whose fault is it? That of a pipeline neighbour, its host included,
-  // that of the own launching thread, or nobody's.
+  // Nothing runs on this rank: whose fault is it? That of a neighbour, its host included, that of
+  // the own launching thread, or nobody's.
   RankState StateByCause(TaskId cause) const {
-    const bool is_pipeline = graph_.label(cause).site == Site::kPipelineTransfer;
-    if (is_pipeline || graph_.rank(cause) != rank_) return RankState::kBubble;
+    if (graph_.rank(cause) != rank_) return RankState::kBubble;
     return graph_.kind(cause) == TaskKind::kHost ? RankState::kHost : RankState::kIdle;
   }
 

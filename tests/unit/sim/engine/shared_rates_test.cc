@@ -115,6 +115,29 @@ TEST(SharedRatesTest, AskedOnceForAMoment) {
   EXPECT_EQ(t.end[a], At(18us));
 }
 
+// Both end at 8 us, one event after the other; both successors start. Between the two events b is
+// not beside c: that set exists for no time and is not asked about.
+TEST(SharedRatesTest, AskedOnceWhenTwoEndTogether) {
+  GraphSketch s;
+  const StreamId x = s.Stream(0, "x"), y = s.Stream(0, "y");
+  const TaskId a = s.Compute(x, 4us), c = s.Compute(x, 4us);
+  const TaskId b = s.Compute(y, 4us), d = s.Compute(y, 4us);
+  const Sketched g = s.Build();
+  FakeInterference half = Constant(0.5);
+  EXPECT_EQ(Simulate(g.graph, g.costs, &half).makespan, At(16us));
+  EXPECT_THAT(half.asked(), ElementsAre(ElementsAre(a, b), ElementsAre(c, d)));
+}
+
+// 1 ps of work at three quarters of full speed takes 1.33 ps: two whole ones.
+TEST(SharedRatesTest, CompletionsAreRoundedUp) {
+  GraphSketch s;
+  const TaskId a = s.Compute(s.Stream(0, "x"), Duration(1));
+  s.Compute(s.Stream(0, "y"), 1us);
+  const Sketched g = s.Build();
+  FakeInterference three_quarters = Constant(0.75);
+  EXPECT_EQ(Simulate(g.graph, g.costs, &three_quarters).end[a], At(Duration(2)));
+}
+
 // The all-reduce of 10 us runs beside a kernel on rank 0 only. While the kernel runs (4 us of work
 // at half speed: 8 us) the whole collective goes at half speed: 4 us done, then 6 more.
 TEST(SharedRatesTest, ACollectiveGoesAtThePaceOfItsSlowestRank) {

@@ -156,5 +156,29 @@ TEST_F(ContentionTest, IsRoundedDownToAPicosecond) {
   EXPECT_EQ(Account(0us, Duration(4)).contention, Duration(1));  // 4 x 4 / 14 = 1.14
 }
 
+// A task of `isolated` that took `elapsed`, as a trace may show it.
+RankAccount AccountOf(Duration isolated, Duration elapsed) {
+  GraphSketch s;
+  s.Compute(s.Stream(0, "x"), elapsed, "k");
+  Sketched g = s.Build();
+  const Timeline timeline = Simulate(g.graph, g.costs);
+  g.costs[WorkId{0}].isolated = isolated;
+  return AccountRank(g.graph, g.costs, timeline, RankId{0}, {kStepBegin, timeline.makespan});
+}
+
+// The product of these two does not fit into the 64 bits of a long double: over the whole task
+// the slow-down must come out exactly all the same.
+TEST(ContentionOfATaskTest, IsExactOverTheWholeTask) {
+  constexpr Duration kSlowDown(968'704'161'877), kElapsed(1'803'204'209'740);
+  EXPECT_EQ(AccountOf(kElapsed - kSlowDown, kElapsed).contention, kSlowDown);
+}
+
+// A measured kernel may be faster than its model: that is no contention, and no negative one.
+TEST(ContentionOfATaskTest, IsNeverNegative) {
+  const RankAccount account = AccountOf(5us, 3us);
+  EXPECT_EQ(account.contention, Duration(0));
+  EXPECT_EQ(account.compute, Duration(3us));
+}
+
 }  // namespace
 }  // namespace stepsim
