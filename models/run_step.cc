@@ -1,5 +1,6 @@
 #include "models/run_step.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "models/cost/graph_cost.h"
@@ -7,8 +8,14 @@
 #include "models/step_context.h"
 #include "models/workload/workload.h"
 #include "sim/metrics/build_report.h"
+#include "sim/metrics/ceiling.h"
 
 namespace stepsim {
+namespace {
+
+constexpr std::size_t kCeilings = 10;  // as many collectives as the longest list shows
+
+}  // namespace
 
 StepResult RunStep(const ResolvedJob& resolved) {
   const JobSpec& job = resolved.job;
@@ -18,6 +25,7 @@ StepResult RunStep(const ResolvedJob& resolved) {
   Timeline timeline = Simulate(graph, priced.costs);  // when does it happen, and why then?
   StepReport report = BuildReport(graph, priced.costs, std::move(priced.choices), timeline,
                                   MakeStepContext(resolved, workload));
+  AddCeilings(graph, priced.costs, kCeilings, &report);  // what is there to win?
   AddWarnings(&report);                              // what should the user know besides?
   return {std::move(graph), std::move(timeline), std::move(report)};
 }

@@ -10,6 +10,17 @@ std::span<const StreamId> TaskGraph::streams(TaskId t) const {
   return {multi_streams_.data() + begin, multi_stream_begin_[entry + 1] - begin};
 }
 
+TaskGraph TaskGraph::Without(TaskId task) const {
+  TaskGraph copy = *this;
+  const WorkId own = copy.works_.push_back(work(task));
+  copy.kinds_.push_back(kind(task));
+  const RendezvousId r = rendezvous(task);
+  const std::span<const TaskId> all =
+      r == kNoId<RendezvousId> ? std::span<const TaskId>(&task, 1) : members(r);
+  for (const TaskId member : all) copy.tasks_[member].work = own;
+  return copy;
+}
+
 Bytes TaskGraph::resident_memory(RankId r, std::size_t category) const {
   if (Index(r) >= resident_memory_.size() || category >= resident_memory_[Index(r)].size()) {
     return Bytes{};

@@ -134,6 +134,10 @@ class TaskGraph {
   // Bytes that are there for the whole step, per rank and category (parameters, optimizer states).
   Bytes resident_memory(RankId r, std::size_t category) const;
 
+  // The same graph, where the task (with all members of its rendezvous) does a work of its own, the
+  // last id: "what if it took no time?"
+  TaskGraph Without(TaskId task) const;
+
  private:
   friend class TaskGraphBuilder;
   static constexpr std::uint32_t kMultiStreamBit = 1u << 31;

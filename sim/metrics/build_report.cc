@@ -77,6 +77,10 @@ std::vector<MicrostepReport> ReportMicrosteps(const TaskGraph& graph, const Task
 
 }  // namespace
 
+Window LastStepWindow(const TaskGraph& graph, const Timeline& timeline) {
+  return FindLastStep(graph, timeline).window;
+}
+
 StepReport BuildReport(const TaskGraph& graph, const TaskCosts& costs,
                        IdVector<WorkId, CollectiveChoice> choices, const Timeline& timeline,
                        StepContext context) {

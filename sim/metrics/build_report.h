@@ -6,6 +6,9 @@
 
 namespace stepsim {
 
+// The last of the consecutive steps in the graph, on its slowest rank.
+Window LastStepWindow(const TaskGraph& graph, const Timeline& timeline);
+
 // Reports the last of the consecutive steps in the graph, from optimizer end to optimizer end on
 // the slowest rank. A step that is alone begins at time zero and ends with its last task.
 StepReport BuildReport(const TaskGraph& graph, const TaskCosts& costs,

@@ -125,6 +125,8 @@ Json CollectiveJson(const CollectiveReport& collective) {
           {"end_s", ToSeconds(collective.end)},
           {"hidden_s", ToSeconds(collective.hidden)},
           {"exposed_s", ToSeconds(collective.exposed)},
+          {"saved_if_removed_s",
+           collective.saved ? Json(ToSeconds(*collective.saved)) : Json(nullptr)},
           {"cause", collective.cause}};
 }
 

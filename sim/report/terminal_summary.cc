@@ -199,7 +199,7 @@ class Summary {
     for (const CollectiveReport* c : largest) {
       std::string head =
           fmt::format("{:>9}  {:>9}  {:>10}  ", FormatTime(c->exposed), FormatBytes(c->bytes),
-                      FormatReduction(c->exposed, account_.step));
+                      c->saved ? FormatReduction(*c->saved, account_.step) : "");
       std::string text = CollectiveTitle(report_, *c);
       if (!c->cause.empty()) text += ": " + c->cause;
       for (const std::string& line : Wrap(text, kWidth - indent.size(), kLinesOfRemark)) {

@@ -42,6 +42,7 @@ inline CollectiveReport HandMadeCollective(std::string name, Bytes bytes, Durati
   collective.hidden = Milliseconds(5);
   collective.exposed = exposed;
   collective.cause = std::move(cause);
+  collective.saved = exposed;
   return collective;
 }
 

@@ -86,7 +86,7 @@ TEST(ResultJson, Collectives) {
       "dtype": "fp32", "bytes": 1580000000, "group": "dp", "group_size": 16,
       "algorithm": "ring", "protocol": "simple", "microstep": 0, "ready_s": 0.6,
       "start_s": 0.61, "transfer_start_s": 0.614, "end_s": 0.7, "hidden_s": 0.005,
-      "exposed_s": 0.088, "cause": "ready last, nothing left to hide behind"})"));
+      "exposed_s": 0.088, "saved_if_removed_s": 0.088, "cause": "ready last, nothing left to hide behind"})"));
 }
 
 TEST(ResultJson, NamesThatAreNoUtf8DoNotSpoilIt) {
