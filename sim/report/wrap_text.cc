@@ -1,0 +1,47 @@
+#include "sim/report/wrap_text.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+namespace stepsim {
+namespace {
+
+// Where a line of at most `width` ends; 0 when there is no place. A number stays with its unit.
+std::size_t FindBreak(const std::string& text, std::size_t width) {
+  constexpr std::string_view kDigits = "0123456789";
+  std::size_t space = text.rfind(' ', width);
+  while (space != std::string::npos && space > 0 &&
+         kDigits.find(text[space - 1]) != std::string_view::npos) {
+    space = text.rfind(' ', space - 1);
+  }
+  if (space == std::string::npos || space == 0) space = text.rfind(' ', width);
+  return space == std::string::npos ? 0 : space;
+}
+
+}  // namespace
+
+std::string ShortenText(std::string text, std::size_t width) {
+  constexpr std::string_view kDots = "...";
+  const auto is_control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
+  std::replace_if(text.begin(), text.end(), is_control, ' ');
+  if (text.size() <= width) return text;
+  std::size_t length = width - kDots.size();
+  const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
+  while (length > 0 && continues(text[length])) --length;
+  return text.substr(0, length).append(kDots);
+}
+
+std::vector<std::string> WrapText(std::string text, std::size_t width, std::size_t most_lines) {
+  std::vector<std::string> lines;
+  while (text.size() > width && lines.size() + 1 < most_lines) {
+    const std::size_t space = FindBreak(text, width);
+    const std::size_t length = space == 0 ? width : space;
+    lines.push_back(ShortenText(text.substr(0, length), width));
+    text.erase(0, std::min(text.find_first_not_of(' ', length), text.size()));
+  }
+  if (!text.empty()) lines.push_back(ShortenText(std::move(text), width));
+  return lines;
+}
+
+}  // namespace stepsim
