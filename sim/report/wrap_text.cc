@@ -7,16 +7,23 @@
 namespace stepsim {
 namespace {
 
-// Where a line of at most `width` ends; 0 when there is no place. A number stays with its unit.
+// "73.1| ms", but not "13/13| (layer0.weight)".
+bool PartsNumberAndUnit(const std::string& text, std::size_t space) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  return space > 0 && is_digit(text[space - 1]) && space + 1 < text.size() &&
+         is_letter(text[space + 1]);
+}
+
+// The last place where a line of at most `width` may end; 0 when there is none.
 std::size_t FindBreak(const std::string& text, std::size_t width) {
-  constexpr std::string_view kDigits = "0123456789";
-  std::size_t space = text.rfind(' ', width);
-  while (space != std::string::npos && space > 0 &&
-         kDigits.find(text[space - 1]) != std::string_view::npos) {
-    space = text.rfind(' ', space - 1);
+  const std::size_t last = text.rfind(' ', width);
+  if (last == std::string::npos) return 0;
+  std::size_t space = last;
+  while (space != std::string::npos && PartsNumberAndUnit(text, space)) {
+    space = space == 0 ? std::string::npos : text.rfind(' ', space - 1);
   }
-  if (space == std::string::npos || space == 0) space = text.rfind(' ', width);
-  return space == std::string::npos ? 0 : space;
+  return space == std::string::npos || space == 0 ? last : space;
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ TEST(WrapText, BreaksBetweenWords) {
 
 TEST(WrapText, KeepsANumberWithItsUnit) {
   EXPECT_THAT(WrapText("queued 73.1 ms behind", 12, 9), ElementsAre("queued", "73.1 ms", "behind"));
-  EXPECT_THAT(WrapText("1 2 3 4", 3, 9), ElementsAre("1 2", "3 4"));  // there is no better place
+  EXPECT_THAT(WrapText("bucket 13/13 (weight)", 12, 9), ElementsAre("bucket 13/13", "(weight)"));
+  EXPECT_THAT(WrapText("731 ms", 4, 9), ElementsAre("731", "ms"));  // there is no better place
 }
 
 }  // namespace
