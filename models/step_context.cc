@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <string>
+#include <utility>
 
 #include "models/workload/model_flops.h"
 #include "sim/base/units.h"
@@ -75,10 +76,8 @@ StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workloa
 
 void AddWarnings(StepReport* report) {
   std::vector<std::string>& warnings = report->context.warnings;
-  if (report->memory.total > report->context.gpu_memory) {
-    warnings.push_back(fmt::format("does not fit: {} needed, {} per GPU",
-                                   FormatBytes(report->memory.total),
-                                   FormatBytes(report->context.gpu_memory)));
+  if (std::string memory = MemoryWarning(*report); !memory.empty()) {
+    warnings.push_back(std::move(memory));
   }
   Duration early{};
   std::size_t reducing = 0;

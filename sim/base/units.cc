@@ -299,6 +299,13 @@ std::string FormatBytes(double bytes) {
 
 std::string FormatBytes(Bytes bytes) { return FormatBytes(ToDouble(bytes)); }
 
+std::string FormatMemory(Bytes bytes) {
+  constexpr std::array kShown = {Scale{"KiB", 0, kKi}, Scale{"MiB", 0, kMi}, Scale{"GiB", 0, kGi},
+                                 Scale{"TiB", 0, kTi}};
+  if (std::abs(ToDouble(bytes)) < kKi) return FormatBytes(bytes);
+  return FormatScaled(ToDouble(bytes), kShown);
+}
+
 std::string FormatBandwidth(double bytes_per_second) {
   constexpr std::array kShown = {Scale{"B/s"}, Scale{"kB/s", 3}, Scale{"MB/s", 6}, Scale{"GB/s", 9},
                                  Scale{"TB/s", 12}};

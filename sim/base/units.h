@@ -44,6 +44,7 @@ std::string FormatTime(double seconds);        // "1.43 s", "12.3 ms", "4.00 us"
 std::string FormatTime(Duration duration);
 std::string FormatBytes(double bytes);         // decimal: "28.9 MB", "1.58 GB"
 std::string FormatBytes(Bytes bytes);
+std::string FormatMemory(Bytes bytes);         // binary, as memory is sold: "80.0 GiB"
 std::string FormatBandwidth(double bytes_per_second);  // "150 GB/s"
 std::string FormatFlopRate(double flops_per_second);   // "312 TFLOP/s"
 std::string FormatCount(double count);                 // "3.21 B", "12,345"

@@ -1,5 +1,9 @@
 #include "sim/metrics/step_report.h"
 
+#include <fmt/format.h>
+
+#include "sim/base/units.h"
+
 namespace stepsim {
 namespace {
 
@@ -21,6 +25,14 @@ double Mfu(const StepReport& report, const std::string& convention) {
 
 double Hfu(const StepReport& report) {
   return FractionOfPeak(report, report.context.hardware_flops);
+}
+
+std::string MemoryWarning(const StepReport& report) {
+  const Bytes needed = report.memory.total;
+  const Bytes capacity = report.context.gpu_memory;
+  if (capacity.value <= 0 || needed <= capacity) return "";
+  return fmt::format("does not fit: {} needed, {} per GPU", FormatMemory(needed),
+                     FormatMemory(capacity));
 }
 
 }  // namespace stepsim

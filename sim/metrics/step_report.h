@@ -92,4 +92,7 @@ struct StepReport {
 double Mfu(const StepReport& report, const std::string& convention);
 double Hfu(const StepReport& report);
 
+// "does not fit: 90.3 GiB needed, 80.0 GiB per GPU"; "" when it fits or the capacity is unknown.
+std::string MemoryWarning(const StepReport& report);
+
 }  // namespace stepsim

@@ -95,11 +95,11 @@ void AddMemory(const StepReport& report, std::string* text) {
   const bool is_too_large = capacity.value > 0 && report.memory.total > capacity;
   AddHeader(text, "Peak memory per GPU", "lr", {"category", "size"});
   for (const auto& [category, bytes] : LargestMemory(report.memory)) {
-    AddRow(text, {category, FormatBytes(bytes)});
+    AddRow(text, {category, FormatMemory(bytes)});
   }
   AddRow(text,
-         {is_too_large ? "**total: does not fit**" : "total", FormatBytes(report.memory.total)});
-  if (capacity.value > 0) AddRow(text, {"capacity", FormatBytes(capacity)});
+         {is_too_large ? "**total: does not fit**" : "total", FormatMemory(report.memory.total)});
+  if (capacity.value > 0) AddRow(text, {"capacity", FormatMemory(capacity)});
 }
 
 void AddCollectives(const StepReport& report, std::string* text) {

@@ -56,7 +56,9 @@ const MicrostepReport* ReducingMicrostep(const StepReport& report) {
 std::vector<std::pair<std::string, Bytes>> LargestMemory(const MemoryReport& memory) {
   std::vector<std::pair<std::string, Bytes>> largest;
   for (const auto& category : memory.at_peak) {
-    if (category.second.value != 0) largest.push_back(category);
+    if (category.second.value == 0) continue;
+    largest.push_back(category);
+    std::replace(largest.back().first.begin(), largest.back().first.end(), '_', ' ');
   }
   std::stable_sort(largest.begin(), largest.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });

@@ -9,44 +9,20 @@
 #include "sim/base/units.h"
 #include "sim/metrics/metric_table.h"
 #include "sim/report/summary_facts.h"
+#include "sim/report/wrap_text.h"
 #include "sim/report/writer.h"
 
 namespace stepsim {
 namespace {
 
-constexpr std::size_t kWidth = 110;
+constexpr std::size_t kNarrowest = 72;
 constexpr std::size_t kLabelWidth = 13;  // "confidence   "
-constexpr std::size_t kCellsPerLine = 4;
+constexpr std::size_t kCellWidth = 27;   // "  compute     538 ms  97.1%"
 constexpr std::size_t kListedCollectives = 3;
 constexpr std::size_t kListedCategories = 2;
 constexpr std::size_t kListedWarnings = 2;
 constexpr std::size_t kLinesOfRemark = 2;
-constexpr std::size_t kMostLines = 20;
-
-// Names come from files: without control characters, and cut between characters (UTF-8).
-std::string Shorten(std::string text, std::size_t width) {
-  constexpr std::string_view kDots = "...";
-  const auto is_control = [](unsigned char c) { return c < ' ' || c == 0x7f; };
-  std::replace_if(text.begin(), text.end(), is_control, ' ');
-  if (text.size() <= width) return text;
-  std::size_t length = width - kDots.size();
-  const auto continues = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
-  while (length > 0 && continues(text[length])) --length;
-  return text.substr(0, length).append(kDots);
-}
-
-// Broken between words; what does not fit in `most_lines` is cut.
-std::vector<std::string> Wrap(std::string text, std::size_t width, std::size_t most_lines) {
-  std::vector<std::string> lines;
-  while (text.size() > width && lines.size() + 1 < most_lines) {
-    const std::size_t space = text.rfind(' ', width);
-    const std::size_t length = space == std::string::npos || space == 0 ? width : space;
-    lines.push_back(Shorten(text.substr(0, length), width));
-    text.erase(0, std::min(text.find_first_not_of(' ', length), text.size()));
-  }
-  if (!text.empty()) lines.push_back(Shorten(std::move(text), width));
-  return lines;
-}
+constexpr std::size_t kMostLines = 20;  // at full width
 
 double MetricValue(const StepReport& report, std::string_view name) {
   const std::span<const Metric> metrics = Metrics();
@@ -57,8 +33,11 @@ double MetricValue(const StepReport& report, std::string_view name) {
 
 class Summary {
  public:
-  Summary(const StepReport& report, bool use_colour)
-      : report_(report), account_(report.account()), use_colour_(use_colour) {}
+  Summary(const StepReport& report, bool use_colour, std::size_t width)
+      : report_(report),
+        account_(report.account()),
+        use_colour_(use_colour),
+        width_(std::clamp(width, kNarrowest, kSummaryWidth)) {}
 
   std::string Write() {
     AddTitle();
@@ -74,18 +53,27 @@ class Summary {
   }
 
  private:
+  struct HeadlinePart {
+    std::string loud;
+    std::string rest;
+  };
+
   std::string Bold(std::string_view text) const { return Paint("\033[1m", text); }
   std::string Yellow(std::string_view text) const { return Paint("\033[1;33m", text); }
   std::string Paint(std::string_view code, std::string_view text) const {
     return use_colour_ ? fmt::format("{}{}\033[0m", code, text) : std::string(text);
   }
   void AddLine(std::string_view line) { text_.append(line).append("\n"); }
+  // What takes so many lines at full width takes more of narrower ones.
+  std::size_t Lines(std::size_t at_full_width) const {
+    return (at_full_width * kSummaryWidth + width_ - 1) / width_;
+  }
 
   // "label        text", broken between words.
   void AddText(std::string_view label, const std::string& text, std::size_t most_lines,
                bool is_loud = false) {
     std::string head = Bold(fmt::format("{:<{}}", label, kLabelWidth));
-    for (const std::string& line : Wrap(text, kWidth - kLabelWidth, most_lines)) {
+    for (const std::string& line : WrapText(text, width_ - kLabelWidth, Lines(most_lines))) {
       AddLine(head + (is_loud ? Yellow(line) : line));
       head.assign(kLabelWidth, ' ');
     }
@@ -94,30 +82,50 @@ class Summary {
   void AddTitle() {
     const std::string remark = RankRemark(report_);
     const std::string suffix = remark.empty() ? "" : fmt::format("  ({})", remark);
-    const std::size_t room = kWidth - std::min(suffix.size(), kWidth / 2);
-    const std::string title = Shorten(report_.context.job, room);
-    AddLine(Bold(title) + Shorten(suffix, kWidth - title.size()));
+    const std::string title = ShortenText(report_.context.job, width_);
+    if (title.size() + suffix.size() <= width_) return AddLine(Bold(title) + suffix);
+    AddLine(Bold(title));
+    if (!suffix.empty()) AddLine(ShortenText(suffix, width_));
   }
 
-  // The three numbers that everybody asks for first.
+  // The numbers that everybody asks for first; what does not fit stands in a second line.
   void AddHeadline() {
+    constexpr std::string_view kGap = "   ";
+    std::string line;
+    std::size_t length = 0;  // without colours
+    for (const HeadlinePart& part : HeadlineParts()) {
+      const std::size_t size = kGap.size() + part.loud.size() + part.rest.size();
+      if (length + size > width_) {
+        AddLine(line);
+        line.clear();
+        length = 0;
+      }
+      if (!line.empty()) line += kGap;
+      line += (part.loud.empty() ? "" : Bold(part.loud)) + part.rest;
+      length += size;
+    }
+    AddLine(line);
+  }
+
+  std::vector<HeadlinePart> HeadlineParts() const {
     const StepContext& context = report_.context;
-    std::string line = Bold(fmt::format("step {}", FormatTime(account_.step)));
+    std::vector<HeadlinePart> parts = {{fmt::format("step {}", FormatTime(account_.step)), ""}};
     const double mfu = Mfu(report_, context.mfu_convention);
     if (mfu > 0) {
-      line += fmt::format("   {} ({}, peak {} dense {})", Bold("MFU " + FormatShare(mfu)),
-                          context.mfu_convention, FormatFlopRate(context.peak.value),
-                          ToString(context.peak_dtype));
+      parts.push_back(
+          {"MFU " + FormatShare(mfu),
+           fmt::format(" ({}, peak {} dense {})", context.mfu_convention,
+                       FormatFlopRate(context.peak.value), ToString(context.peak_dtype))});
     }
     if (context.tokens_per_step > 0) {
-      line += fmt::format("   {} tokens/s/GPU",
-                          FormatRate(MetricValue(report_, "tokens_per_s_per_gpu")));
+      parts.push_back(
+          {"", FormatRate(MetricValue(report_, "tokens_per_s_per_gpu")) + " tokens/s/GPU"});
     } else if (context.samples_per_step > 0) {
-      line += fmt::format("   {} samples/s", FormatRate(MetricValue(report_, "samples_per_s")));
+      parts.push_back({"", FormatRate(MetricValue(report_, "samples_per_s")) + " samples/s"});
     }
     const double tflops = MetricValue(report_, "tflops_per_gpu");
-    if (tflops > 0) line += fmt::format("   {:.3g} TFLOP/s/GPU", tflops);
-    AddLine(line);
+    if (tflops > 0) parts.push_back({"", fmt::format("{:.3g} TFLOP/s/GPU", tflops)});
+    return parts;
   }
 
   void AddParts() {
@@ -128,7 +136,7 @@ class Summary {
       std::string cell = fmt::format("  {:<10} {:>7} {:>6}", part.name, FormatTime(part.time),
                                      is_zero ? "" : FormatShare(part.time, account_.step));
       line += part.name == "exposed" && !is_zero ? Yellow(cell) : cell;
-      if (++cells % kCellsPerLine == 0) AddPartsLine(&line);
+      if (++cells % (width_ / kCellWidth) == 0) AddPartsLine(&line);
     }
     if (!line.empty()) AddPartsLine(&line);
   }
@@ -163,7 +171,8 @@ class Summary {
       text += fmt::format("{}{} {} ({})", text.empty() ? "" : ", ", site.name,
                           FormatTime(site.time), FormatShare(site.time, account_.step));
     }
-    AddText("exposed", text.empty() ? "nothing" : text, kLinesOfSites);
+    AddText(text.empty() ? "exposed" : "exposed at", text.empty() ? "nothing" : text,
+            kLinesOfSites);
     AddText("hidden",
             fmt::format("{} of {} communication", FormatShare(account_.overlap_fraction()),
                         FormatTime(communication)),
@@ -175,16 +184,16 @@ class Summary {
     const Bytes capacity = report_.context.gpu_memory;
     if (peak.value <= 0) return;
     const bool is_too_large = capacity.value > 0 && peak > capacity;
-    std::string text = FormatBytes(peak);
-    if (capacity.value > 0) text += fmt::format(" of {}", FormatBytes(capacity));
+    std::string text = FormatMemory(peak);
+    if (capacity.value > 0) text += fmt::format(" of {}", FormatMemory(capacity));
     if (is_too_large) {
-      text += fmt::format(": DOES NOT FIT, {} too much", FormatBytes(peak - capacity));
+      text += fmt::format(": DOES NOT FIT, {} too much", FormatMemory(peak - capacity));
     }
     std::vector<std::pair<std::string, Bytes>> largest = LargestMemory(report_.memory);
     largest.resize(std::min(largest.size(), kListedCategories));
     for (std::size_t i = 0; i < largest.size(); ++i) {
       text += fmt::format("{} {} {}", i == 0 ? ";" : ",", largest[i].first,
-                          FormatBytes(largest[i].second));
+                          FormatMemory(largest[i].second));
     }
     AddText("memory", text, 1, is_too_large);
   }
@@ -202,7 +211,8 @@ class Summary {
                       c->saved ? FormatReduction(*c->saved, account_.step) : "");
       std::string text = CollectiveTitle(report_, *c);
       if (!c->cause.empty()) text += ": " + c->cause;
-      for (const std::string& line : Wrap(text, kWidth - indent.size(), kLinesOfRemark)) {
+      for (const std::string& line :
+           WrapText(text, width_ - indent.size(), Lines(kLinesOfRemark))) {
         AddLine(head + line);
         head = indent;
       }
@@ -210,30 +220,33 @@ class Summary {
   }
 
   // "warning 1/7": the rest stands in the result file. Warnings share the lines that are left.
+  // That memory does not fit is said where memory is.
   void AddWarnings() {
-    const std::vector<std::string>& warnings = report_.context.warnings;
-    const auto used =
-        static_cast<std::size_t>(std::count(text_.begin(), text_.end(), '\n')) + kLinesOfRemark;
-    const std::size_t room = std::max(kMostLines, used + 1) - used;
+    std::vector<std::string> warnings = report_.context.warnings;
+    std::erase(warnings, MemoryWarning(report_));
+    const auto used = static_cast<std::size_t>(std::count(text_.begin(), text_.end(), '\n')) +
+                      Lines(kLinesOfRemark);
+    const std::size_t room = std::max(Lines(kMostLines), used + 1) - used;
     const std::size_t listed = std::min({warnings.size(), kListedWarnings, room});
     for (std::size_t i = 0; i < listed; ++i) {
       const std::string number =
           listed < warnings.size() ? fmt::format(" {}/{}", i + 1, warnings.size()) : "";
-      AddText("warning" + number, warnings[i], room / listed >= kLinesOfRemark ? kLinesOfRemark : 1,
-              /*is_loud=*/true);
+      const bool has_room = room / listed >= Lines(kLinesOfRemark);
+      AddText("warning" + number, warnings[i], has_room ? kLinesOfRemark : 1, /*is_loud=*/true);
     }
   }
 
   const StepReport& report_;
   const RankAccount& account_;
   const bool use_colour_;
+  const std::size_t width_;
   std::string text_;
 };
 
 }  // namespace
 
-std::string TerminalSummary(const StepReport& report, bool use_colour) {
-  return Summary(report, use_colour).Write();
+std::string TerminalSummary(const StepReport& report, bool use_colour, std::size_t width) {
+  return Summary(report, use_colour, width).Write();
 }
 
 }  // namespace stepsim

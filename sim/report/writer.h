@@ -3,6 +3,7 @@
 // To add a writer: one file with one function, one row in writer.cc.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <span>
 #include <string>
@@ -40,8 +41,11 @@ void WriteCsv(const Result&, const Sink&);
 void WriteMarkdown(const Result&, const Sink&);
 void WriteChromeTrace(const Result&, const Sink&);
 
-// The summary on the terminal: about 15 lines. Colour by ANSI codes when asked for.
-std::string TerminalSummary(const StepReport& report, bool use_colour);
+// The summary on the terminal: about 15 lines of at most `width` columns, more when they are
+// narrower (from 72). Colour by ANSI codes when asked for.
+inline constexpr std::size_t kSummaryWidth = 110;
+std::string TerminalSummary(const StepReport& report, bool use_colour,
+                            std::size_t width = kSummaryWidth);
 
 // Writes to a temporary file beside `path` and renames it when complete: the file appears whole or
 // not at all. Throws std::runtime_error with one clear line ("cannot write out/x.json: No space

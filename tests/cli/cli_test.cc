@@ -24,11 +24,11 @@ struct Answer {
 };
 
 Answer Ask(std::vector<std::string> arguments, const std::string& input = "",
-           bool out_is_terminal = false) {
+           bool use_colour = false, std::size_t terminal_width = 0) {
   arguments.insert(arguments.begin(), {"--configs", STEPSIM_SOURCE_DIR "/configs"});
   std::istringstream in(input);
   std::ostringstream out, err;
-  const int status = RunCli(arguments, {in, out, err, out_is_terminal, ""});
+  const int status = RunCli(arguments, {in, out, err, use_colour, terminal_width, ""});
   return {status, out.str(), err.str()};
 }
 
@@ -91,6 +91,39 @@ TEST_F(Cli, RunPrintsTheSummary) {
 TEST_F(Cli, ColourOnATerminalOnly) {
   const std::string job = Write("job.yaml", kJob);
   EXPECT_THAT(Ask({"run", job}, "", true).out, HasSubstr("\033["));
+}
+
+TEST_F(Cli, ColourIsRefusedByTheEnvironment) {
+  EXPECT_TRUE(WantsColour(true, nullptr, nullptr));
+  EXPECT_TRUE(WantsColour(true, "", "xterm"));  // no-color.org: only "not an empty string" counts
+  EXPECT_FALSE(WantsColour(true, "1", "xterm"));
+  EXPECT_FALSE(WantsColour(true, nullptr, "dumb"));
+  EXPECT_FALSE(WantsColour(false, nullptr, "xterm"));
+}
+
+std::size_t LongestLine(const std::string& text) {
+  std::istringstream stream(text);
+  std::size_t longest = 0;
+  for (std::string line; std::getline(stream, line);) longest = std::max(longest, line.size());
+  return longest;
+}
+
+TEST_F(Cli, TextBreaksAtTheWidthOfTheTerminal) {
+  const std::string job = Write("job.yaml", kJob);
+  EXPECT_GT(LongestLine(Ask({"run", job}).out), 80u);
+  EXPECT_LE(LongestLine(Ask({"run", job}, "", false, 80).out), 80u);
+  EXPECT_GT(LongestLine(Ask({"list"}).out), 80u);  // one line per row, for other programs
+  EXPECT_LE(LongestLine(Ask({"list"}, "", false, 80).out), 80u);
+}
+
+TEST_F(Cli, HelpFitsInto80Columns) {
+  for (const std::string command : {"", "run", "list", "describe", "schema"}) {
+    const Answer answer = command.empty() ? Ask({"--help"}) : Ask({command, "--help"});
+    EXPECT_EQ(answer.status, kExitSuccess);
+    EXPECT_LE(LongestLine(answer.out), 80u) << answer.out;
+    EXPECT_THAT(answer.out, HasSubstr("Example:\n  stepsim "));
+    EXPECT_THAT(answer.out, HasSubstr("Usage: stepsim " + command));
+  }
 }
 
 TEST_F(Cli, QuietSaysNothing) {
@@ -200,7 +233,7 @@ TEST_F(Cli, UnknownCommandsAndOptionsHaveAHint) {
   EXPECT_EQ(Ask({"rum"}).err.substr(0, 6), "error:");
   std::istringstream in;
   std::ostringstream out, err;
-  EXPECT_EQ(RunCli({"rum"}, {in, out, err, false, ""}), kExitInput);
+  EXPECT_EQ(RunCli({"rum"}, {in, out, err, false, 0, ""}), kExitInput);
   EXPECT_EQ(err.str(),
             "error: unknown command 'rum', allowed: run, list, describe, schema; did you mean "
             "'run'?\n");

@@ -80,7 +80,7 @@ inline StepReport HandMadeReport() {
       HandMadeCollective("all_reduce norm", {8}, Milliseconds(4), "latency"),
   };
   report.memory.at_peak = {{"parameters", {12'900'000'000}},
-                           {"optimizer states", {25'700'000'000}},
+                           {"optimizer_states", {25'700'000'000}},
                            {"gradients", {0}},
                            {"activations", {20'100'000'000}}};
   report.memory.total = {58'700'000'000};

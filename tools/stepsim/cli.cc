@@ -12,6 +12,7 @@
 #include "sim/base/check.h"
 #include "sim/base/diagnostics.h"
 #include "tools/stepsim/command.h"
+#include "tools/stepsim/help_formatter.h"
 
 namespace stepsim {
 namespace {
@@ -43,14 +44,16 @@ std::string Hint(const CLI::App& root, const std::vector<std::string>& arguments
 
 void Configure(CLI::App& root, Session& session) {
   root.name("stepsim");
+  root.formatter(std::make_shared<HelpFormatter>());  // the commands inherit it
   root.set_version_flag("--version", "stepsim " STEPSIM_VERSION);
   root.add_option("--configs", session.config_folder,
                   "folder with hardware/, models/, ... (default: the one beside the program)")
       ->type_name("DIR");
   root.require_subcommand(1);
   root.fallthrough();  // --configs may follow the command
-  root.footer("Example:\n  stepsim run configs/jobs/llama-3.2-3b_ddp_16xa100.yaml\n\n"
-              "stepsim <command> --help has an example for each command.");
+  root.footer(
+      "Example:\n  stepsim run configs/jobs/llama-3.2-3b_ddp_16xa100.yaml\n\n"
+      "stepsim <command> --help has an example for each command.");
   for (const Command& command : Commands()) {
     CLI::App* app = root.add_subcommand(std::string(command.name), std::string(command.doc));
     app->footer(fmt::format("Example:\n  {}", command.example));
@@ -79,7 +82,7 @@ int Parse(const std::vector<std::string>& arguments, const CliStreams& streams) 
     root.parse(reversed);
   } catch (const CLI::CallForHelp&) {
     const auto chosen = root.get_subcommands();
-    streams.out << (chosen.empty() ? root.help() : chosen.front()->help());
+    streams.out << (chosen.empty() ? root.help() : chosen.front()->help(root.get_name()));
   } catch (const CLI::CallForVersion& version) {
     streams.out << version.what() << '\n';
   } catch (const CLI::ParseError& error) {
@@ -95,6 +98,12 @@ int Parse(const std::vector<std::string>& arguments, const CliStreams& streams) 
 }
 
 }  // namespace
+
+bool WantsColour(bool is_terminal, const char* no_color, const char* term) {
+  const bool is_refused = no_color != nullptr && *no_color != '\0';
+  const bool is_dumb = term != nullptr && std::string_view(term) == "dumb";
+  return is_terminal && !is_refused && !is_dumb;
+}
 
 int RunCli(const std::vector<std::string>& arguments, const CliStreams& streams) {
   try {

@@ -1,5 +1,5 @@
-// Who asks, and how does the answer reach them? The command line as a function, so that tests run it
-// in process: arguments and streams in, exit status out.
+// Who asks, and how does the answer reach them? The command line as a function, so that tests run
+// it in process: arguments and streams in, exit status out.
 //
 //   RunCli({"run", "job.yaml", "--export", "-"}, streams)  ->  0
 //
@@ -7,6 +7,7 @@
 // 3 the job cannot run, 4 a check the user asked for failed.
 #pragma once
 
+#include <cstddef>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -17,9 +18,14 @@ struct CliStreams {
   std::istream& in;
   std::ostream& out;
   std::ostream& err;
-  bool out_is_terminal = false;
+  bool use_colour = false;         // on `out`
+  std::size_t terminal_width = 0;  // columns of `out`; 0: no terminal
   std::string executable;  // path of the running program, to find configs/ beside it; may be ""
 };
+
+// A terminal gets colour unless NO_COLOR (https://no-color.org) is set or TERM says it has none.
+// Both are values of the environment; null when not set.
+bool WantsColour(bool is_terminal, const char* no_color, const char* term);
 
 inline constexpr int kExitSuccess = 0;
 inline constexpr int kExitInternal = 1;

@@ -11,10 +11,9 @@ namespace {
 
 constexpr std::array kCommands = {
     Command{"run", "how long is a step, where is communication exposed, what MFU",
-            "stepsim run configs/jobs/gpt2_ddp_8xa100.yaml --set network=ethernet-25g "
-            "--export result.json",
+            "stepsim run gpt2_ddp_8xa100 --set network=ethernet-25g --export result.json",
             AddRunCommand},
-    Command{"list", "what exists: hardware, networks, models, jobs, metrics, writers, strategies",
+    Command{"list", "what exists: hardware, networks, models, jobs, metrics, writers, ...",
             "stepsim list hardware", AddListCommand},
     Command{"describe", "one field or metric: meaning, unit, default, range",
             "stepsim describe plan.ddp.bucket_cap_mb", AddDescribeCommand},

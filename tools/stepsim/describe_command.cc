@@ -16,8 +16,8 @@ namespace {
 
 std::string Describe(const std::string& name) {
   const auto metrics = Metrics();
-  const auto metric = std::find_if(metrics.begin(), metrics.end(),
-                                   [&](const Metric& m) { return m.name == name; });
+  const auto metric =
+      std::find_if(metrics.begin(), metrics.end(), [&](const Metric& m) { return m.name == name; });
   if (metric != metrics.end()) {
     return fmt::format("{}\n  {}\n  unit     {}\n", metric->name, metric->doc, metric->unit);
   }
@@ -29,7 +29,8 @@ std::string Describe(const std::string& name) {
     for (const Metric& m : metrics) names.emplace_back(m.name);
     const std::string hint = DidYouMean(name, names);
     if (hint.empty()) throw;
-    throw ConfigError(Place{}, fmt::format("describe: found no field or metric '{}'{}", name, hint));
+    throw ConfigError(Place{},
+                      fmt::format("describe: found no field or metric '{}'{}", name, hint));
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -13,8 +14,8 @@
 #include "models/spec/load_job.h"
 #include "models/workload/model_flops.h"
 #include "sim/base/diagnostics.h"
-#include "sim/base/units.h"
 #include "sim/metrics/metric_table.h"
+#include "sim/report/wrap_text.h"
 #include "sim/report/writer.h"
 #include "tools/stepsim/command.h"
 
@@ -55,8 +56,8 @@ Rows ListHardware(const ConfigSource& configs) {
 Rows ListNetworks(const ConfigSource& configs) {
   return ListFiles(configs, ConfigKind::kNetworks, [](const SourceFile& file) {
     const NetworkSpec network = LoadNetworkText(file.text, file.name);
-    return fmt::format("{} x {} of {} per node", network.nics_per_node, network.link.type,
-                       FormatBandwidth(network.link.bandwidth.value));
+    return fmt::format("{} x {:g} Gb/s {} per node", network.nics_per_node,
+                       network.link.bandwidth.value * 8 / 1e9, network.link.type);
   });
 }
 
@@ -107,14 +108,25 @@ constexpr std::array kKinds = {
     Kind{"writers", "endings of --export", ListWriters},
 };
 
-void Print(const Kind& kind, const ConfigSource& configs, std::ostream& out) {
+// Into a file one line per row; on a terminal long ones break at its width.
+void Print(const Kind& kind, const ConfigSource& configs, const CliStreams& streams) {
+  constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
+  constexpr std::size_t kNarrowest = 20;
   const Rows rows = kind.rows(configs);
   std::size_t width = 0;
   for (const auto& [name, doc] : rows) width = std::max(width, name.size());
-  out << fmt::format("{}  ({})\n", kind.name, kind.doc);
+  const std::size_t indent = width + 4;
+  const std::size_t room = streams.terminal_width == 0
+                               ? kAnyNumber
+                               : std::max(streams.terminal_width, indent + kNarrowest) - indent;
+  streams.out << fmt::format("{}  ({})\n", kind.name, kind.doc);
   for (const auto& [name, doc] : rows) {
-    out << (doc.empty() ? fmt::format("  {}\n", name)
-                        : fmt::format("  {:<{}}  {}\n", name, width, doc));
+    if (doc.empty()) streams.out << fmt::format("  {}\n", name);
+    std::string head = fmt::format("  {:<{}}  ", name, width);
+    for (const std::string& line : WrapText(doc, room, kAnyNumber)) {
+      streams.out << head << line << '\n';
+      head.assign(indent, ' ');
+    }
   }
 }
 
@@ -132,7 +144,7 @@ void AddListCommand(CLI::App& app, const Session& session) {
     for (const Kind& kind : kKinds) {
       if (!chosen->empty() && kind.name != *chosen) continue;
       if (chosen->empty() && &kind != &kKinds.front()) session.streams.out << '\n';
-      Print(kind, *configs, session.streams.out);
+      Print(kind, *configs, session.streams);
       found = true;
     }
     if (found) return;

@@ -1,5 +1,7 @@
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -8,11 +10,24 @@
 
 #include "tools/stepsim/cli.h"
 
+namespace {
+
+std::size_t TerminalWidth() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   std::error_code ignored;
   const std::string executable = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  return stepsim::RunCli(arguments, {std::cin, std::cout, std::cerr, isatty(STDOUT_FILENO) != 0,
-                                     executable.empty() ? argv[0] : executable});
+  const bool is_terminal = isatty(STDOUT_FILENO) != 0;
+  const bool use_colour =
+      stepsim::WantsColour(is_terminal, std::getenv("NO_COLOR"), std::getenv("TERM"));
+  return stepsim::RunCli(
+      arguments, {std::cin, std::cout, std::cerr, use_colour, is_terminal ? TerminalWidth() : 0,
+                  executable.empty() ? argv[0] : executable});
 }

@@ -30,8 +30,8 @@ struct Export {
 
 // "-" is the result JSON on standard output; "-.md" and the like choose another format.
 bool IsStandardOutput(const std::string& path) {
-  return path == "-" || (path.size() > 2 && path.rfind("-.", 0) == 0 &&
-                         path.find('/') == std::string::npos);
+  return path == "-" ||
+         (path.size() > 2 && path.rfind("-.", 0) == 0 && path.find('/') == std::string::npos);
 }
 
 std::vector<Export> ParseExports(const std::vector<std::string>& paths) {
@@ -43,12 +43,11 @@ std::vector<Export> ParseExports(const std::vector<std::string>& paths) {
     const Writer* writer = FindWriter(path == "-" ? "-.json" : path);
     if (writer == nullptr) {
       const std::size_t dot = path.rfind('.');
-      diagnostics.Add({"--export " + path, 0, 0},
-                      fmt::format("no writer for this file name, allowed endings: {}{}",
-                                  fmt::join(suffixes, ", "),
-                                  dot == std::string::npos
-                                      ? ""
-                                      : DidYouMean(path.substr(dot), suffixes)));
+      diagnostics.Add(
+          {"--export " + path, 0, 0},
+          fmt::format("no writer for this file name, allowed endings: {}{}",
+                      fmt::join(suffixes, ", "),
+                      dot == std::string::npos ? "" : DidYouMean(path.substr(dot), suffixes)));
     }
     exports.push_back({IsStandardOutput(path) ? "-" : path, writer});
   }
@@ -80,7 +79,9 @@ void Run(const RunOptions& options, const Session& session) {
   // Standard output is for one reader: the summary makes way for an exported file.
   std::ostream& text = uses_stdout ? session.streams.err : session.streams.out;
   if (!options.is_quiet) {
-    text << TerminalSummary(step.report, !uses_stdout && session.streams.out_is_terminal);
+    const std::size_t width = uses_stdout ? 0 : session.streams.terminal_width;
+    text << TerminalSummary(step.report, !uses_stdout && session.streams.use_colour,
+                            width == 0 ? kSummaryWidth : width);
   }
   for (const Export& target : exports) {
     if (target.path == "-") {
@@ -99,14 +100,15 @@ void AddRunCommand(CLI::App& app, const Session& session) {
   app.add_option("job", options->job, "job file (YAML or JSON), the name of a shipped job, or -")
       ->required()
       ->type_name("JOB");
-  app.add_option("--set", options->sets, "override one field, or take it out with PATH=null; may repeat")
+  app.add_option("--set", options->sets,
+                 "override one field, or take it out with PATH=null; may repeat")
       ->type_name("PATH=VALUE")
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
   app.add_option("--export", options->exports,
-                 "write .json, .csv, .md, .trace.json or .trace.json.gz; - is standard output; may "
-                 "repeat")
+                 "write .json, .csv, .md, .trace.json or .trace.json.gz; - is standard output "
+                 "(-.md and the like choose another format than .json); may repeat")
       ->type_name("FILE")
       ->expected(1)
       ->take_all()

@@ -29,8 +29,7 @@ void AddSchemaCommand(CLI::App& app, const Session& session) {
   for (const SchemaRow& row : kSchemas) names.emplace_back(row.name);
   app.add_option("kind", *kind, "job, hardware, network or model")
       ->check(CLI::IsMember(names))
-      ->capture_default_str()
-      ->type_name("KIND");
+      ->option_text("KIND=job");
   app.callback([kind, &session] {
     const auto row = std::find_if(kSchemas.begin(), kSchemas.end(),
                                   [&](const SchemaRow& r) { return r.name == *kind; });

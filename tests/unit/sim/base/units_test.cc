@@ -124,6 +124,10 @@ TEST(Format, SizesAndRates) {
   EXPECT_EQ(FormatBytes(1.58e9), "1.58 GB");
   EXPECT_EQ(FormatBytes(Bytes{512}), "512 B");
   EXPECT_EQ(FormatBytes(0.0), "0 B");
+  EXPECT_EQ(FormatMemory(Bytes{80LL << 30}), "80.0 GiB");
+  EXPECT_EQ(FormatMemory(Bytes{141'000'000'000}), "131 GiB");  // 141e9 / 2^30 = 131.3
+  EXPECT_EQ(FormatMemory(Bytes{1536}), "1.50 KiB");
+  EXPECT_EQ(FormatMemory(Bytes{512}), "512 B");
   EXPECT_EQ(FormatBandwidth(150e9), "150 GB/s");
   EXPECT_EQ(FormatBandwidth(3.35e12), "3.35 TB/s");
   EXPECT_EQ(FormatFlopRate(312e12), "312 TFLOP/s");

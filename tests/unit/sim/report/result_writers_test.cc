@@ -52,7 +52,7 @@ TEST(ResultJson, HasTheSchemasFields) {
   EXPECT_DOUBLE_EQ(result.at("hfu"), 0.5);
   EXPECT_DOUBLE_EQ(result.at("tokens_per_s_per_gpu"), 10240);
   EXPECT_DOUBLE_EQ(result.at("tflops_per_gpu"), 124.8);
-  EXPECT_EQ(result.at("peak_memory_bytes").at("optimizer states"), 25'700'000'000);
+  EXPECT_EQ(result.at("peak_memory_bytes").at("optimizer_states"), 25'700'000'000);
   EXPECT_EQ(result.at("peak_memory_bytes").at("total"), 58'700'000'000);
   EXPECT_EQ(result.at("bubble_fraction"), 0.0);
   EXPECT_EQ(result.at("warnings"), json::array());
@@ -138,7 +138,7 @@ TEST(Markdown, TablesForATicket) {
                               "| peer wait | 4.00 ms | 0.5% |\n"));
   EXPECT_THAT(text, HasSubstr("| MFU (palm, peak 312 TFLOP/s dense bf16) | 40.0% |\n"));
   EXPECT_THAT(text, HasSubstr("| tokens/s per GPU | 10,240 |\n"));
-  EXPECT_THAT(text, HasSubstr("| capacity | 85.9 GB |\n"));
+  EXPECT_THAT(text, HasSubstr("| capacity | 80.0 GiB |\n"));
   EXPECT_THAT(text,
               HasSubstr("| all_reduce bucket 5 | 88.0 ms | -11.0% | 5.00 ms | 1.58 GB | ring "
                         "| 16 | gradient_reduce | ready last, nothing left to hide behind |\n"));
@@ -160,7 +160,7 @@ TEST(Markdown, NamesCannotBreakATable) {
 TEST(Markdown, SaysWhenTheJobDoesNotFit) {
   StepReport report = HandMadeReport();
   report.memory.total = {97'000'000'000};
-  EXPECT_THAT(Text(WriteMarkdown, report), HasSubstr("| **total: does not fit** | 97.0 GB |"));
+  EXPECT_THAT(Text(WriteMarkdown, report), HasSubstr("| **total: does not fit** | 90.3 GiB |"));
 }
 
 TEST(Markdown, MicrostepsOfAnAccumulatedStep) {

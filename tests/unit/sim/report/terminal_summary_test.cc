@@ -25,26 +25,26 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-void ExpectFits(const std::string& summary) {
-  EXPECT_LE(Lines(summary).size(), 20u) << summary;
+void ExpectFits(const std::string& summary, std::size_t width = 110, std::size_t lines = 21) {
+  EXPECT_LE(Lines(summary).size(), lines) << summary;
   for (const std::string& line : Lines(summary)) {
-    EXPECT_LE(line.size(), 110u) << line;
+    EXPECT_LE(line.size(), width) << line;
     EXPECT_TRUE(line.empty() || line.back() != ' ') << line;
   }
 }
 
 // The numbers follow from the fixture by hand: 680 / 800 = 85%, 131072 tokens / 0.8 s / 16 GPUs =
-// 10,240, 1.59744e15 FLOP / 0.8 s / 16 = 125e12, 80 GiB = 85.9 GB, 1 - 100 / 240 = 58.3% hidden,
-// and without bucket 5 the step would lose 88 / 800 = 11%.
+// 10,240, 1.59744e15 FLOP / 0.8 s / 16 = 125e12, 58.7e9 / 2^30 = 54.7 GiB, 1 - 100 / 240 = 58.3%
+// hidden, and without bucket 5 the step would lose 88 / 800 = 11%.
 TEST(TerminalSummary, ShowsTheWholeStepInOneGlance) {
   EXPECT_EQ(TerminalSummary(HandMadeReport(), /*use_colour=*/false),
             R"(llama-3.2-3b with DDP on 16 x A100-80GB  (rank 0 stands for 16 identical ranks)
 step 800 ms   MFU 40.0% (palm, peak 312 TFLOP/s dense bf16)   10,240 tokens/s/GPU   125 TFLOP/s/GPU
   compute     680 ms  85.0%  contention 12.0 ms   1.5%  exposed    96.0 ms  12.0%  peer wait  4.00 ms   0.5%
   bubble         0 s         host       8.00 ms   1.0%  idle           0 s
-exposed      gradient_reduce 92.0 ms (11.5%), optimizer 4.00 ms (0.5%)
+exposed at   gradient_reduce 92.0 ms (11.5%), optimizer 4.00 ms (0.5%)
 hidden       58.3% of 240 ms communication
-memory       58.7 GB of 85.9 GB; optimizer states 25.7 GB, activations 20.1 GB
+memory       54.7 GiB of 80.0 GiB; optimizer states 23.9 GiB, activations 18.7 GiB
   exposed       size  if removed  collective: cause
   88.0 ms    1.58 GB      -11.0%  all_reduce bucket 5: ready last, nothing left to hide behind
   4.00 ms        8 B       -0.5%  all_reduce norm: latency
@@ -52,6 +52,34 @@ memory       58.7 GB of 85.9 GB; optimizer states 25.7 GB, activations 20.1 GB
 confidence   links from preset (not calibrated): +-25%
 )");
   ExpectFits(TerminalSummary(HandMadeReport(), false));
+}
+
+// The same in a narrower window: nothing is cut, lines break earlier.
+TEST(TerminalSummary, BreaksForANarrowTerminal) {
+  EXPECT_EQ(TerminalSummary(HandMadeReport(), false, 80),
+            R"(llama-3.2-3b with DDP on 16 x A100-80GB  (rank 0 stands for 16 identical ranks)
+step 800 ms   MFU 40.0% (palm, peak 312 TFLOP/s dense bf16)
+10,240 tokens/s/GPU   125 TFLOP/s/GPU
+  compute     680 ms  85.0%  contention 12.0 ms   1.5%
+  exposed    96.0 ms  12.0%  peer wait  4.00 ms   0.5%
+  bubble         0 s         host       8.00 ms   1.0%
+  idle           0 s
+exposed at   gradient_reduce 92.0 ms (11.5%), optimizer 4.00 ms (0.5%)
+hidden       58.3% of 240 ms communication
+memory       54.7 GiB of 80.0 GiB; optimizer states 23.9 GiB, activations
+             18.7 GiB
+  exposed       size  if removed  collective: cause
+  88.0 ms    1.58 GB      -11.0%  all_reduce bucket 5: ready last, nothing left
+                                  to hide behind
+  4.00 ms        8 B       -0.5%  all_reduce norm: latency
+  3.00 ms     100 MB       -0.4%  all_reduce bucket 3: queued
+confidence   links from preset (not calibrated): +-25%
+)");
+  EXPECT_EQ(TerminalSummary(HandMadeReport(), false, 200),
+            TerminalSummary(HandMadeReport(), false));
+  EXPECT_THAT(TerminalSummary(HandMadeReport(), false, 1),
+              HasSubstr("A100-80GB\n  (rank 0 stands for 16 identical ranks)\nstep 800 ms"));
+  ExpectFits(TerminalSummary(HandMadeReport(), false, 1), 72);
 }
 
 TEST(TerminalSummary, ColourOnlyWhenAskedFor) {
@@ -95,9 +123,14 @@ TEST(TerminalSummary, FullyHiddenCommunication) {
 
 TEST(TerminalSummary, SaysLoudlyWhenTheJobDoesNotFit) {
   StepReport report = HandMadeReport();
-  report.memory.total = {97'000'000'000};  // 97.0 - 85.9 = 11.1 GB above the 80 GiB
-  EXPECT_THAT(TerminalSummary(report, false),
-              HasSubstr("memory       97.0 GB of 85.9 GB: DOES NOT FIT, 11.1 GB too much; "));
+  report.memory.total = {97'000'000'000};  // 97.0e9 / 2^30 = 90.3, 10.3 GiB above the 80
+  report.context.warnings = {MemoryWarning(report), "something else"};
+  const std::string summary = TerminalSummary(report, false);
+  EXPECT_THAT(summary,
+              HasSubstr("memory       90.3 GiB of 80.0 GiB: DOES NOT FIT, 10.3 GiB too much; "));
+  // Said once: the warning is for the files.
+  EXPECT_THAT(summary, HasSubstr("\nwarning      something else\n"));
+  EXPECT_THAT(summary, Not(HasSubstr("does not fit")));
   report.memory.total = report.context.gpu_memory;
   EXPECT_THAT(TerminalSummary(report, false), Not(HasSubstr("DOES NOT FIT")));
 }
@@ -210,6 +243,7 @@ TEST(TerminalSummary, FitsWhateverItIsGiven) {
     collective = HandMadeCollective(std::string(60, 'n') + "\n\xc3\xbc", {999'000'000'000},
                                     Milliseconds(100), sentence);
   }
+  ExpectFits(TerminalSummary(report, false, 80), 80, 33);
   const std::string summary = TerminalSummary(report, false);
   ExpectFits(summary);
   EXPECT_THAT(summary, HasSubstr("\nwarning 1/7  wwww"));
