@@ -227,7 +227,9 @@ TEST(Ddp, CompressHookCastsThenDivides) {
   }
   for (const MemoryEvent& event : run.graph.memory_events()) {
     if (run.graph.memory_categories()[event.category] != "compressed_buckets") continue;
-    if (event.delta.value > 0) EXPECT_EQ(event.delta, Bytes{kMiB});
+    if (event.delta.value > 0) {
+      EXPECT_EQ(event.delta, Bytes{kMiB});
+    }
     transient += event.delta;
   }
   EXPECT_EQ(transient, Bytes{0});
