@@ -8,9 +8,10 @@ namespace {
 
 constexpr std::array kAllReduceAlgorithms = {
     CollectiveAlgorithm{"ring", "one flat ring over all ranks of the group", RingSeconds},
-    CollectiveAlgorithm{"hierarchical",
-                        "reduce_scatter in the node, all_reduce across nodes, all_gather in the node",
-                        HierarchicalAllReduceSeconds},
+    CollectiveAlgorithm{
+        "hierarchical",
+        "reduce_scatter in the node, all_reduce across nodes, all_gather in the node",
+        HierarchicalAllReduceSeconds},
 };
 
 }  // namespace

@@ -11,13 +11,17 @@ double RingSeconds(const CollectiveRequest& request, const HardwareSpec& hardwar
   const double alpha = ToSeconds(link.latency);
   const double transfer = ToDouble(request.bytes) / link.bandwidth.value;
   switch (request.op) {
-    case CollectiveOp::kAllReduce: return 2 * (n - 1) * alpha + 2 * (n - 1) / n * transfer;
+    case CollectiveOp::kAllReduce:
+      return 2 * (n - 1) * alpha + 2 * (n - 1) / n * transfer;
     case CollectiveOp::kAllGather:
-    case CollectiveOp::kReduceScatter: return (n - 1) * alpha + (n - 1) / n * transfer;
+    case CollectiveOp::kReduceScatter:
+      return (n - 1) * alpha + (n - 1) / n * transfer;
     case CollectiveOp::kBroadcast:  // pipelined: every byte passes every link once
-    case CollectiveOp::kReduce: return (n - 1) * alpha + transfer;
+    case CollectiveOp::kReduce:
+      return (n - 1) * alpha + transfer;
     case CollectiveOp::kAllToAll:
-    case CollectiveOp::kSendRecv: break;
+    case CollectiveOp::kSendRecv:
+      break;
   }
   SIM_CHECK(false, "the ring model has no equation for this collective");
 }

@@ -48,7 +48,8 @@ class StepBuilder {
       const auto unit = static_cast<std::int32_t>(u);
       strategy_.BeforeBackward(moment, unit);
       const auto& operators = workload_.units[u].operators;
-      for (auto op = operators.rbegin(); op != operators.rend(); ++op) BackwardOf(moment, unit, *op);
+      for (auto op = operators.rbegin(); op != operators.rend(); ++op)
+        BackwardOf(moment, unit, *op);
       strategy_.AfterBackward(moment, unit);
     }
     rank_.SetPosition(Phase::kOther, {moment.microstep, moment.step});
@@ -114,8 +115,8 @@ TaskGraph BuildStep(const JobSpec& job, const Workload& workload) {
   Meetings meetings(static_cast<std::size_t>(simulated));
   const bool models_host = job.simulate.launch_overhead > Duration::zero();
   for (std::int64_t r = 0; r < simulated; ++r) {
-    const RankId id = graph.AddRank({static_cast<std::int32_t>(r),
-                                     static_cast<std::int32_t>(job.gpus() / simulated)});
+    const RankId id = graph.AddRank(
+        {static_cast<std::int32_t>(r), static_cast<std::int32_t>(job.gpus() / simulated)});
     RankProgram rank(graph, meetings, id, models_host);
     for (const auto& [category, bytes] : StaticMemory(job, workload)) {
       graph.AddResidentMemory(id, category, bytes);

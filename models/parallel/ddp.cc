@@ -18,8 +18,8 @@ constexpr std::int64_t kBroadcastChunk = std::int64_t{250} << 20;  // buffers go
 
 // A bucket on its way through one backward pass.
 struct BucketState {
-  std::size_t missing = 0;   // gradients that have not arrived
-  StreamEvent reduced;       // what the end of backward waits for
+  std::size_t missing = 0;  // gradients that have not arrived
+  StreamEvent reduced;      // what the end of backward waits for
 };
 
 std::string BucketName(const Bucket& bucket, std::size_t index, std::size_t count,
@@ -30,8 +30,7 @@ std::string BucketName(const Bucket& bucket, std::size_t index, std::size_t coun
   const std::int32_t largest = *std::max_element(
       bucket.parameters.begin(), bucket.parameters.end(),
       [&](std::int32_t a, std::int32_t b) { return parameter(a).bytes() < parameter(b).bytes(); });
-  std::string name =
-      fmt::format("bucket {}/{} ({}", index + 1, count, parameter(largest).name);
+  std::string name = fmt::format("bucket {}/{} ({}", index + 1, count, parameter(largest).name);
   if (bucket.parameters.size() > 1) name += fmt::format(" +{}", bucket.parameters.size() - 1);
   return name + ")";
 }
@@ -156,9 +155,8 @@ class Ddp : public Strategy {
     }
     // The collective sees everything that the compute stream holds at this moment.
     rank.Wait(nccl_, rank.Record(rank.compute()));
-    rank.LaunchCollective(
-        nccl_, {CollectiveOp::kAllReduce, wire, SizeOf(wire, elements), group_},
-        "all_reduce " + name, Site::kGradientReduce);
+    rank.LaunchCollective(nccl_, {CollectiveOp::kAllReduce, wire, SizeOf(wire, elements), group_},
+                          "all_reduce " + name, Site::kGradientReduce);
     // A gradient that already has the type of the wire is reduced in place.
     if (wire == bucket.dtype) return rank.Record(nccl_);
     const TaskId decompressed = Decompress(rank, CastWork(wire, bucket.dtype, elements), name);
@@ -191,9 +189,12 @@ class Ddp : public Strategy {
 
   DType WireType(DType gradient) const {
     switch (plan_.comm_hook) {
-      case CommHook::kFp16Compress: return DType::kFp16;
-      case CommHook::kBf16Compress: return DType::kBf16;
-      case CommHook::kNone: break;
+      case CommHook::kFp16Compress:
+        return DType::kFp16;
+      case CommHook::kBf16Compress:
+        return DType::kBf16;
+      case CommHook::kNone:
+        break;
     }
     return gradient;
   }
@@ -203,8 +204,7 @@ class Ddp : public Strategy {
     const auto parameters = static_cast<std::int64_t>(workload_.parameters.size());
     rank.Wait(nccl_, rank.Record(rank.compute()));
     rank.LaunchCollective(
-        nccl_,
-        {CollectiveOp::kAllReduce, DType::kInt32, SizeOf(DType::kInt32, parameters), group_},
+        nccl_, {CollectiveOp::kAllReduce, DType::kInt32, SizeOf(DType::kInt32, parameters), group_},
         "all_reduce usage map", Site::kGradientReduce);
     usage_map_ = rank.Record(nccl_);
   }
@@ -214,11 +214,11 @@ class Ddp : public Strategy {
   GroupId group_;
   StreamId nccl_;
   StreamId hook_ = kNoId<StreamId>;
-  std::vector<Bucket> buckets_;        // in launch order
-  std::vector<BucketState> states_;    // of the current backward
+  std::vector<Bucket> buckets_;         // in launch order
+  std::vector<BucketState> states_;     // of the current backward
   std::vector<std::size_t> bucket_of_;  // parameter -> bucket
   std::vector<std::string> names_;
-  std::size_t next_ = 0;               // the bucket to launch next
+  std::size_t next_ = 0;  // the bucket to launch next
   StreamEvent usage_map_;
 };
 

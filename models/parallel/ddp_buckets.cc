@@ -82,8 +82,8 @@ std::vector<Bucket> PlanBuckets(const DdpPlan& plan, const Workload& workload) {
   std::vector<std::int32_t> registration(workload.parameters.size());
   std::iota(registration.begin(), registration.end(), 0);
   if (plan.find_unused_parameters && !plan.static_graph) {
-    std::vector<Bucket> buckets = AssignBuckets(workload.parameters, registration,
-                                                BucketLimits(plan), /*sort_by_smallest_index=*/true);
+    std::vector<Bucket> buckets = AssignBuckets(
+        workload.parameters, registration, BucketLimits(plan), /*sort_by_smallest_index=*/true);
     std::reverse(buckets.begin(), buckets.end());
     return buckets;
   }

@@ -67,10 +67,10 @@ class RankProgram {
   TaskGraphBuilder& graph_;
   Meetings& meetings_;
   RankId rank_;
-  std::map<StreamId, std::vector<TaskId>> waits_;   // events that the next launch waits for
+  std::map<StreamId, std::vector<TaskId>> waits_;  // events that the next launch waits for
   StreamId host_ = kNoId<StreamId>;
   StreamId compute_;
-  std::map<GroupId, std::size_t> calls_;            // collectives issued so far, per group
+  std::map<GroupId, std::size_t> calls_;  // collectives issued so far, per group
   Phase phase_ = Phase::kOther;
   Position position_;
 };

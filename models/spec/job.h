@@ -20,50 +20,50 @@ enum class DdpIteration { kSteady, kFirst };
 
 // PyTorch DistributedDataParallel; reference: torch 2.x, defaults as its constructor has them.
 struct DdpPlan {
-  std::optional<double> bucket_cap_mb;             // MiB; unset: 25 with a 1 MiB first bucket
-  std::vector<double> bucket_cap_mb_list;          // MiB, in launch order, the last one repeats
-  std::optional<double> first_bucket_mb;           // MiB; overrides the rule above
+  std::optional<double> bucket_cap_mb;     // MiB; unset: 25 with a 1 MiB first bucket
+  std::vector<double> bucket_cap_mb_list;  // MiB, in launch order, the last one repeats
+  std::optional<double> first_bucket_mb;   // MiB; overrides the rule above
   bool gradient_as_bucket_view = false;
   bool find_unused_parameters = false;
   bool static_graph = false;
   bool broadcast_buffers = true;
   CommHook comm_hook = CommHook::kNone;
   DdpIteration iteration = DdpIteration::kSteady;
-  bool no_sync = true;                             // accumulate without reducing in between
+  bool no_sync = true;  // accumulate without reducing in between
 };
 
 struct ParallelPlan {
-  std::string strategy = "ddp";                    // a row of models/parallel's table: "ddp", "none"
-  std::int64_t data_parallel = 0;                  // 0: all GPUs
+  std::string strategy = "ddp";    // a row of models/parallel's table: "ddp", "none"
+  std::int64_t data_parallel = 0;  // 0: all GPUs
   DdpPlan ddp;
 };
 
 struct BatchSpec {
-  std::int64_t micro_batch_size = 1;               // samples per GPU and micro-step
-  std::int64_t sequence_length = 1;                // tokens per sample (transformers)
+  std::int64_t micro_batch_size = 1;  // samples per GPU and micro-step
+  std::int64_t sequence_length = 1;   // tokens per sample (transformers)
   std::int64_t gradient_accumulation_steps = 1;
 };
 
 struct PrecisionSpec {
-  DType compute = DType::kBf16;                    // of the matrix products
-  DType parameters = DType::kFp32;                 // as stored, and of the gradients
+  DType compute = DType::kBf16;     // of the matrix products
+  DType parameters = DType::kFp32;  // as stored, and of the gradients
 };
 
 enum class OptimizerKind { kAdamW, kSgd, kSgdMomentum, kNone };
 
 struct CollectiveModelSpec {
-  std::string all_reduce = "ring";                 // a row of models/cost's table
+  std::string all_reduce = "ring";  // a row of models/cost's table
 };
 
 struct SimulateSpec {
-  bool all_ranks = false;                          // unfold the data-parallel replicas
-  std::int64_t steps = 1;                          // consecutive steps; the last one is reported
-  Duration launch_overhead{};                      // host time per kernel launch; 0: host not modelled
+  bool all_ranks = false;      // unfold the data-parallel replicas
+  std::int64_t steps = 1;      // consecutive steps; the last one is reported
+  Duration launch_overhead{};  // host time per kernel launch; 0: host not modelled
 };
 
 struct JobSpec {
   std::string name;
-  std::string file;                                // as the user named it
+  std::string file;  // as the user named it
   ModelSpec model;
   HardwareSpec hardware;
   std::int64_t nodes = 1;

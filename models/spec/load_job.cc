@@ -109,8 +109,8 @@ template <class S>
 S LoadText(std::string_view text, const std::string& file_name, ConfigKind kind,
            const StructTable<S>& table) {
   FieldReading reading;
-  const ConfigNode node =
-      PrepareMapping(ReadConfig(text, file_name, reading.diagnostics), kind, "", reading.diagnostics);
+  const ConfigNode node = PrepareMapping(ReadConfig(text, file_name, reading.diagnostics), kind, "",
+                                         reading.diagnostics);
   S spec;
   ReadStruct(node, table, "", spec, reading);
   reading.diagnostics.ThrowIfAny();
@@ -180,8 +180,8 @@ NetworkSpec LoadNetworkText(std::string_view text, const std::string& file_name)
 
 ModelSpec LoadModelText(std::string_view text, const std::string& file_name) {
   FieldReading reading;
-  const ConfigNode node =
-      PrepareMapping(ReadConfig(text, file_name, reading.diagnostics), ConfigKind::kModels, "", reading.diagnostics);
+  const ConfigNode node = PrepareMapping(ReadConfig(text, file_name, reading.diagnostics),
+                                         ConfigKind::kModels, "", reading.diagnostics);
   ModelSpec model;
   if (!node.IsNull()) model = ReadModel(node, "", reading);
   if (auto* spec = std::get_if<TransformerSpec>(&model.network)) {

@@ -1,5 +1,5 @@
-// What network is trained? Either a transformer in numbers, or an explicit list of layers with every
-// parameter tensor (convolutional networks, hand-made examples).
+// What network is trained? Either a transformer in numbers, or an explicit list of layers with
+// every parameter tensor (convolutional networks, hand-made examples).
 #pragma once
 
 #include <cstdint>
@@ -21,58 +21,58 @@ struct TransformerSpec {
   std::int64_t hidden_size = 1;
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;
-  std::int64_t head_dim = 1;           // usually hidden_size / heads
-  std::int64_t ffn_size = 4;           // MLP width
-  bool gated_mlp = false;              // SwiGLU: three matrices, else two
+  std::int64_t head_dim = 1;  // usually hidden_size / heads
+  std::int64_t ffn_size = 4;  // MLP width
+  bool gated_mlp = false;     // SwiGLU: three matrices, else two
   std::int64_t vocab_size = 1;
-  std::int64_t vocab_multiple = 1;     // the table is padded to a multiple of this
-  bool tied_embeddings = false;        // the head is the token embedding
+  std::int64_t vocab_multiple = 1;  // the table is padded to a multiple of this
+  bool tied_embeddings = false;     // the head is the token embedding
   PositionKind positions = PositionKind::kRotary;
-  std::int64_t max_positions = 0;      // rows of the learned table
+  std::int64_t max_positions = 0;  // rows of the learned table
   NormKind norm = NormKind::kRmsNorm;
   bool qkv_bias = false;
-  bool output_bias = false;            // attention output projection
+  bool output_bias = false;  // attention output projection
   bool mlp_bias = false;
   bool causal = true;
   double dropout = 0;
   // BERT's extras
-  std::int64_t token_types = 0;        // rows of the segment embedding
+  std::int64_t token_types = 0;  // rows of the segment embedding
   bool embedding_norm = false;
   bool final_norm = true;
-  bool pooler = false;                 // dense h x h on the first token
-  bool mlm_head = false;               // dense h x h + norm before the (tied) decoder, decoder bias
+  bool pooler = false;    // dense h x h on the first token
+  bool mlm_head = false;  // dense h x h + norm before the (tied) decoder, decoder bias
   bool next_sentence_head = false;
 
-  std::int64_t padded_vocab() const;   // vocab_size rounded up
+  std::int64_t padded_vocab() const;  // vocab_size rounded up
 };
 
 struct ParameterSpec {
-  std::string name;                    // "layer1.0.conv1.weight"
+  std::string name;  // "layer1.0.conv1.weight"
   std::int64_t elements = 0;
-  std::optional<DType> dtype;          // default: precision.parameters
+  std::optional<DType> dtype;  // default: precision.parameters
 };
 
 // One layer of an explicit list, per sample (image, sequence). In execution order.
 struct LayerSpec {
   std::string name;
-  std::vector<ParameterSpec> parameters;   // in registration order
-  Flops forward_flops;                     // per sample
-  std::optional<Flops> backward_flops;     // per sample; default 2 x forward
-  Bytes forward_bytes;                     // per sample, HBM traffic of the activations
-  std::optional<Bytes> backward_bytes;     // per sample; default 2 x forward
-  Bytes saved_bytes;                       // per sample, kept for backward
-  Bytes buffers;                           // non-parameter state (batch-norm statistics)
+  std::vector<ParameterSpec> parameters;  // in registration order
+  Flops forward_flops;                    // per sample
+  std::optional<Flops> backward_flops;    // per sample; default 2 x forward
+  Bytes forward_bytes;                    // per sample, HBM traffic of the activations
+  std::optional<Bytes> backward_bytes;    // per sample; default 2 x forward
+  Bytes saved_bytes;                      // per sample, kept for backward
+  Bytes buffers;                          // non-parameter state (batch-norm statistics)
 };
 
 struct LayerListSpec {
   std::vector<LayerSpec> layers;
-  std::int64_t tokens_per_sample = 0;      // 0: samples are not made of tokens
+  std::int64_t tokens_per_sample = 0;  // 0: samples are not made of tokens
 };
 
 struct ModelSpec {
   std::string name;
   std::string description;
-  std::int64_t reference_parameters = 0;   // as published; 0 = not stated
+  std::int64_t reference_parameters = 0;  // as published; 0 = not stated
   std::variant<TransformerSpec, LayerListSpec> network;
 };
 

@@ -18,7 +18,7 @@ class InternalError : public std::logic_error {
 
 }  // namespace stepsim
 
-#define SIM_CHECK(condition, message)                                              \
-  do {                                                                             \
+#define SIM_CHECK(condition, message)                                                  \
+  do {                                                                                 \
     if (!(condition)) ::stepsim::FailCheck(#condition, __FILE__, __LINE__, (message)); \
   } while (false)

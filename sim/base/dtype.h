@@ -15,7 +15,7 @@ std::string_view ToString(DType dtype);  // "fp32", "tf32", "bf16", "fp16", "fp8
 std::optional<DType> ParseDType(std::string_view text);  // also "float32", "bfloat16", "half", ...
 std::span<const std::string_view> DTypeNames();          // the canonical names
 
-Bytes ElementSize(DType dtype);                       // tf32 is stored as 4 bytes
-Bytes SizeOf(DType dtype, std::int64_t elements);     // REQUIRES: elements >= 0
+Bytes ElementSize(DType dtype);                    // tf32 is stored as 4 bytes
+Bytes SizeOf(DType dtype, std::int64_t elements);  // REQUIRES: elements >= 0
 
 }  // namespace stepsim

@@ -20,9 +20,9 @@ struct Quantity {
 };
 
 using Bytes = Quantity<struct BytesTag, std::int64_t>;
-using Flops = Quantity<struct FlopsTag, double>;            // floating-point operations
-using FlopRate = Quantity<struct FlopRateTag, double>;      // floating-point operations per second
-using Bandwidth = Quantity<struct BandwidthTag, double>;    // bytes per second, one direction
+using Flops = Quantity<struct FlopsTag, double>;          // floating-point operations
+using FlopRate = Quantity<struct FlopRateTag, double>;    // floating-point operations per second
+using Bandwidth = Quantity<struct BandwidthTag, double>;  // bytes per second, one direction
 
 constexpr double ToDouble(Bytes b) { return static_cast<double>(b.value); }
 

@@ -23,8 +23,8 @@ namespace stepsim {
 enum class Unit { kNone, kBytes, kBandwidth, kTime, kFlopRate, kFlops };
 
 struct ParsedQuantity {
-  double value = 0;          // in the base unit: bytes, bytes/s, seconds, FLOP/s, FLOP
-  std::string error;         // empty when the text was understood
+  double value = 0;   // in the base unit: bytes, bytes/s, seconds, FLOP/s, FLOP
+  std::string error;  // empty when the text was understood
   bool ok() const { return error.empty(); }
 };
 
@@ -37,14 +37,14 @@ std::optional<double> ParseNumber(std::string_view text);
 
 std::string_view UnitExample(Unit unit);  // "25 MiB", "400 Gb/s", ... for messages and help
 std::vector<std::string_view> UnitNames(Unit unit);  // every spelling that is read: "B", "kB", ...
-std::string_view BaseUnit(Unit unit);     // "bytes", "bytes/s", "s", "FLOP/s", "FLOP", ""
+std::string_view BaseUnit(Unit unit);  // "bytes", "bytes/s", "s", "FLOP/s", "FLOP", ""
 
 // For people: three or four significant digits and the largest fitting unit.
-std::string FormatTime(double seconds);        // "1.43 s", "12.3 ms", "4.00 us", "0 s"
+std::string FormatTime(double seconds);  // "1.43 s", "12.3 ms", "4.00 us", "0 s"
 std::string FormatTime(Duration duration);
-std::string FormatBytes(double bytes);         // decimal: "28.9 MB", "1.58 GB"
+std::string FormatBytes(double bytes);  // decimal: "28.9 MB", "1.58 GB"
 std::string FormatBytes(Bytes bytes);
-std::string FormatMemory(Bytes bytes);         // binary, as memory is sold: "80.0 GiB"
+std::string FormatMemory(Bytes bytes);                 // binary, as memory is sold: "80.0 GiB"
 std::string FormatBandwidth(double bytes_per_second);  // "150 GB/s"
 std::string FormatFlopRate(double flops_per_second);   // "312 TFLOP/s"
 std::string FormatCount(double count);                 // "3.21 B", "12,345"

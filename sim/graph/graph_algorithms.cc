@@ -21,7 +21,8 @@ struct ConstraintGraph {
     std::vector<std::pair<std::size_t, std::size_t>> edges;
     edges.reserve(graph.edge_count());
     for (const TaskId t : AllIds<TaskId>(tasks)) {
-      for (const Edge edge : graph.successors(t)) edges.emplace_back(EndOf(graph, t), Index(edge.to()));
+      for (const Edge edge : graph.successors(t))
+        edges.emplace_back(EndOf(graph, t), Index(edge.to()));
       const RendezvousId r = graph.rendezvous(t);
       if (r != kNoId<RendezvousId>) edges.emplace_back(Index(t), tasks + Index(r));
     }

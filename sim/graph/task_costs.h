@@ -1,6 +1,6 @@
 // How long does each distinct work take alone, what does it occupy, and how is it carried out? The
-// graph has no durations: they lie beside it, one per WorkId, so that a what-if reuses the graph and
-// whoever prices it needs no engine.
+// graph has no durations: they lie beside it, one per WorkId, so that a what-if reuses the graph
+// and whoever prices it needs no engine.
 #pragma once
 
 #include <string>

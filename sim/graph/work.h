@@ -25,22 +25,29 @@ std::string_view ToString(ComputeClass compute_class);  // "gemm", "attention", 
 struct ComputeWork {
   ComputeClass compute_class = ComputeClass::kMemory;
   DType dtype = DType::kFp32;
-  Flops flops;              // executed
-  Bytes bytes;              // HBM traffic, reads plus writes
+  Flops flops;                                  // executed
+  Bytes bytes;                                  // HBM traffic, reads plus writes
   std::int64_t m = 0, n = 0, k = 0, batch = 1;  // GEMM shape when known, else m = 0
-  std::int32_t kernels = 1;  // launches that this one task stands for
+  std::int32_t kernels = 1;                     // launches that this one task stands for
   auto operator<=>(const ComputeWork&) const = default;
 };
 
 enum class CollectiveOp : std::uint8_t {
-  kAllReduce, kAllGather, kReduceScatter, kAllToAll, kBroadcast, kReduce, kSendRecv,
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll,
+  kBroadcast,
+  kReduce,
+  kSendRecv,
 };
 std::string_view ToString(CollectiveOp op);  // "all_reduce", ...
 
 struct CollectiveWork {
   CollectiveOp op = CollectiveOp::kAllReduce;
   DType dtype = DType::kFp32;
-  Bytes bytes;  // as nccl-tests counts it: all_reduce = the buffer, all_gather = the gathered output
+  Bytes
+      bytes;  // as nccl-tests counts it: all_reduce = the buffer, all_gather = the gathered output
   GroupId group{};
   auto operator<=>(const CollectiveWork&) const = default;
 };

@@ -36,8 +36,8 @@ struct RankAccount {
   Duration idle{};
 
   // Beside the identity, as a profiler counts on this rank:
-  Duration communication{};      // a communication kernel is resident (union)
-  Duration profiler_exposed{};   // ... and no compute kernel runs
+  Duration communication{};     // a communication kernel is resident (union)
+  Duration profiler_exposed{};  // ... and no compute kernel runs
 
   Duration exposed_total() const;
   // 1 - profiler_exposed / communication; 0 without communication.
@@ -48,8 +48,8 @@ struct RankAccount {
 
 // Everything that accounting needs to know about one rank, computed once for several windows.
 struct RankActivity {
-  std::vector<Segment> segments;       // tile [0, makespan]
-  std::vector<Interval> computing;     // unions
+  std::vector<Segment> segments;    // tile [0, makespan]
+  std::vector<Interval> computing;  // unions
   std::vector<Interval> communicating;
 };
 std::vector<RankActivity> ObserveRanks(const TaskGraph& graph, const Timeline& timeline);

@@ -1,5 +1,5 @@
-// What is there to win? The step that would be left if one collective vanished: an upper bound of any
-// gain from hiding or speeding up that collective.
+// What is there to win? The step that would be left if one collective vanished: an upper bound of
+// any gain from hiding or speeding up that collective.
 #pragma once
 
 #include "sim/engine/simulate.h"

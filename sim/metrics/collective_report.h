@@ -10,9 +10,9 @@ namespace stepsim {
 
 // The collectives of one rank that are resident inside the window, by start. Times are relative to
 // the begin of the window.
-std::vector<CollectiveReport> ReportCollectives(
-    const TaskGraph& graph, const Timeline& timeline,
-    const IdVector<WorkId, CollectiveChoice>& choices, const RankActivity& activity, RankId rank,
-    Window window);
+std::vector<CollectiveReport> ReportCollectives(const TaskGraph& graph, const Timeline& timeline,
+                                                const IdVector<WorkId, CollectiveChoice>& choices,
+                                                const RankActivity& activity, RankId rank,
+                                                Window window);
 
 }  // namespace stepsim

@@ -18,34 +18,34 @@ namespace stepsim {
 
 // What the simulator cannot know by itself: given by the model layer.
 struct StepContext {
-  std::string job;          // "llama-3.2-3b, DDP on 16 x A100-SXM-80GB"
-  std::string job_file;     // as given by the user
-  std::string hardware;     // profile name
+  std::string job;       // "llama-3.2-3b, DDP on 16 x A100-SXM-80GB"
+  std::string job_file;  // as given by the user
+  std::string hardware;  // profile name
   std::string model;
   std::string strategy;
   std::int64_t gpus = 1;
-  double samples_per_step = 0;   // global batch, in sequences or images
-  double tokens_per_step = 0;    // 0 when the network has no tokens (images)
+  double samples_per_step = 0;  // global batch, in sequences or images
+  double tokens_per_step = 0;   // 0 when the network has no tokens (images)
   std::vector<std::pair<std::string, Flops>> model_flops;  // per step, all GPUs, by MFU convention
-  std::string mfu_convention;    // the one in the summary
-  Flops hardware_flops;          // executed, recomputation included, per step, all GPUs
-  FlopRate peak;                 // per GPU, dense, of peak_dtype
+  std::string mfu_convention;                              // the one in the summary
+  Flops hardware_flops;  // executed, recomputation included, per step, all GPUs
+  FlopRate peak;         // per GPU, dense, of peak_dtype
   DType peak_dtype = DType::kBf16;
-  Bytes gpu_memory;              // capacity
-  std::string confidence;        // "links from preset (not calibrated): +-25%"
+  Bytes gpu_memory;        // capacity
+  std::string confidence;  // "links from preset (not calibrated): +-25%"
   std::vector<std::string> warnings;
   struct Assumption {
-    std::string field;    // "plan.ddp.bucket_cap_mb"
-    std::string value;    // "25 MiB"
-    std::string origin;   // "default", "configs/hardware/a100.yaml:12", "--set"
+    std::string field;   // "plan.ddp.bucket_cap_mb"
+    std::string value;   // "25 MiB"
+    std::string origin;  // "default", "configs/hardware/a100.yaml:12", "--set"
   };
   std::vector<Assumption> assumptions;
-  std::string resolved_json;     // the whole job with presets expanded, a JSON object
+  std::string resolved_json;  // the whole job with presets expanded, a JSON object
 };
 
 struct CollectiveReport {
-  TaskId task{};           // the member on the reported rank
-  std::string name;        // "all_reduce bucket 5"
+  TaskId task{};     // the member on the reported rank
+  std::string name;  // "all_reduce bucket 5"
   Site site = Site::kNone;
   CollectiveOp op{};
   DType dtype = DType::kFp32;
@@ -55,16 +55,16 @@ struct CollectiveReport {
   std::string algorithm, protocol;
   std::int32_t microstep = 0;
   SimTime ready{}, start{}, transfer_start{}, end{};  // relative to the begin of the step
-  Duration hidden{};       // resident while compute runs on the reported rank
-  Duration exposed{};      // resident while none does
-  std::string cause;       // why it is exposed; empty when hidden
+  Duration hidden{};   // resident while compute runs on the reported rank
+  Duration exposed{};  // resident while none does
+  std::string cause;   // why it is exposed; empty when hidden
   // How much shorter the step would be without it; known for the largest exposed ones only.
   std::optional<Duration> saved;
 };
 
 struct MicrostepReport {
   std::int32_t microstep = 0;
-  bool is_reducing = false;   // the one that sends the gradients
+  bool is_reducing = false;  // the one that sends the gradients
   RankAccount account;
 };
 
@@ -75,14 +75,14 @@ struct MemoryReport {
 
 struct StepReport {
   StepContext context;
-  Window window;                     // the reported step, on the slowest rank
-  std::size_t reported_rank = 0;     // index into ranks: the slowest
-  std::vector<RankAccount> ranks;    // one per simulated rank
+  Window window;                   // the reported step, on the slowest rank
+  std::size_t reported_rank = 0;   // index into ranks: the slowest
+  std::vector<RankAccount> ranks;  // one per simulated rank
   std::vector<RankInfo> rank_infos;
   std::vector<MicrostepReport> microsteps;
-  std::vector<CollectiveReport> collectives;  // of the reported rank, by start
+  std::vector<CollectiveReport> collectives;   // of the reported rank, by start
   IdVector<WorkId, CollectiveChoice> choices;  // how each collective is carried out
-  MemoryReport memory;               // of the rank with the highest peak
+  MemoryReport memory;                         // of the rank with the highest peak
 
   const RankAccount& account() const { return ranks[reported_rank]; }
   double step_time_s() const { return ToSeconds(account().step); }

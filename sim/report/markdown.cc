@@ -110,9 +110,9 @@ void AddCollectives(const StepReport& report, std::string* text) {
              "cause"});
   for (const CollectiveReport* c : largest) {
     AddRow(text, {CollectiveTitle(report, *c), FormatTime(c->exposed),
-                  c->saved ? FormatReduction(*c->saved, report.account().step) : "", FormatTime(c->hidden),
-                  FormatBytes(c->bytes), c->algorithm, fmt::format("{}", c->group_size),
-                  ToString(c->site), c->cause});
+                  c->saved ? FormatReduction(*c->saved, report.account().step) : "",
+                  FormatTime(c->hidden), FormatBytes(c->bytes), c->algorithm,
+                  fmt::format("{}", c->group_size), ToString(c->site), c->cause});
   }
 }
 

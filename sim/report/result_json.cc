@@ -109,25 +109,25 @@ Json MicrostepsJson(const StepReport& report) {
 }
 
 Json CollectiveJson(const CollectiveReport& collective) {
-  return {{"name", collective.name},
-          {"site", ToString(collective.site)},
-          {"op", ToString(collective.op)},
-          {"dtype", ToString(collective.dtype)},
-          {"bytes", collective.bytes.value},
-          {"group", collective.group},
-          {"group_size", collective.group_size},
-          {"algorithm", collective.algorithm},
-          {"protocol", collective.protocol},
-          {"microstep", collective.microstep},
-          {"ready_s", ToSeconds(collective.ready)},
-          {"start_s", ToSeconds(collective.start)},
-          {"transfer_start_s", ToSeconds(collective.transfer_start)},
-          {"end_s", ToSeconds(collective.end)},
-          {"hidden_s", ToSeconds(collective.hidden)},
-          {"exposed_s", ToSeconds(collective.exposed)},
-          {"saved_if_removed_s",
-           collective.saved ? Json(ToSeconds(*collective.saved)) : Json(nullptr)},
-          {"cause", collective.cause}};
+  return {
+      {"name", collective.name},
+      {"site", ToString(collective.site)},
+      {"op", ToString(collective.op)},
+      {"dtype", ToString(collective.dtype)},
+      {"bytes", collective.bytes.value},
+      {"group", collective.group},
+      {"group_size", collective.group_size},
+      {"algorithm", collective.algorithm},
+      {"protocol", collective.protocol},
+      {"microstep", collective.microstep},
+      {"ready_s", ToSeconds(collective.ready)},
+      {"start_s", ToSeconds(collective.start)},
+      {"transfer_start_s", ToSeconds(collective.transfer_start)},
+      {"end_s", ToSeconds(collective.end)},
+      {"hidden_s", ToSeconds(collective.hidden)},
+      {"exposed_s", ToSeconds(collective.exposed)},
+      {"saved_if_removed_s", collective.saved ? Json(ToSeconds(*collective.saved)) : Json(nullptr)},
+      {"cause", collective.cause}};
 }
 
 Json CollectivesJson(const StepReport& report) {

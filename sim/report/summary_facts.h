@@ -30,7 +30,8 @@ std::string CollectiveTitle(const StepReport& report, const CollectiveReport& co
 // The last micro-step that reduces, when there are several micro-steps; else nullptr.
 const MicrostepReport* ReducingMicrostep(const StepReport& report);
 
-// Categories of memory at the peak in words ("optimizer states"), largest first, without empty ones.
+// Categories of memory at the peak in words ("optimizer states"), largest first, without empty
+// ones.
 std::vector<std::pair<std::string, Bytes>> LargestMemory(const MemoryReport& memory);
 
 // Whom the reported rank speaks for: "rank 0 stands for 16 identical ranks"; "" for a single GPU.

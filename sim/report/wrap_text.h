@@ -14,7 +14,8 @@ namespace stepsim {
 // characters (UTF-8) and ends in "...". REQUIRES: width >= 3.
 std::string ShortenText(std::string text, std::size_t width);
 
-// Broken between words, but not between a number and its unit; what does not fit into `most_lines` is cut.
+// Broken between words, but not between a number and its unit; what does not fit into `most_lines`
+// is cut.
 std::vector<std::string> WrapText(std::string text, std::size_t width, std::size_t most_lines);
 
 }  // namespace stepsim

@@ -1,5 +1,5 @@
-// What happened, and why then? Start, end and cause of every task, as arrays. A simulated step and a
-// step read from a profiler's trace are the same type.
+// What happened, and why then? Start, end and cause of every task, as arrays. A simulated step and
+// a step read from a profiler's trace are the same type.
 //
 //   task r1: resident 76 us, transfer 77 us, end 107 us, bound by stream predecessor r2
 #pragma once

@@ -80,8 +80,7 @@ BareSweep ToSweep(const BareGraph& bare) {
   }
   sweep.predecessors_begin.assign(sweep.order.size() + 1, 0);
   for (std::size_t i = 0; i < sweep.order.size(); ++i) {
-    sweep.predecessors_begin[i + 1] =
-        sweep.predecessors_begin[i] + bare.waits_for[sweep.order[i]];
+    sweep.predecessors_begin[i + 1] = sweep.predecessors_begin[i] + bare.waits_for[sweep.order[i]];
   }
   sweep.predecessors.resize(bare.successors.size());
   std::vector<std::uint32_t> fill(sweep.predecessors_begin.begin(),

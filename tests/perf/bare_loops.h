@@ -1,5 +1,5 @@
-// What would a plain loop cost on the same graph? The floors that the engine is measured against: raw
-// arrays, nothing recorded but the end of the step.
+// What would a plain loop cost on the same graph? The floors that the engine is measured against:
+// raw arrays, nothing recorded but the end of the step.
 #pragma once
 
 #include <cstdint>

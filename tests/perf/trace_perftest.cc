@@ -126,7 +126,8 @@ void ToFile(benchmark::State& state, const std::string& name) {
   std::filesystem::remove(path);
 }
 
-// The floor: as many bytes as the trace has, written to a file in pieces of 64 KiB and nothing else.
+// The floor: as many bytes as the trace has, written to a file in pieces of 64 KiB and nothing
+// else.
 void BytesToFile(benchmark::State& state) {
   const Step step = StepMaker().Make(static_cast<int>(state.range(0)), kLayers);
   std::size_t bytes = 0;
@@ -137,8 +138,7 @@ void BytesToFile(benchmark::State& state) {
     std::FILE* file = std::fopen(path.c_str(), "wb");
     std::setvbuf(file, nullptr, _IONBF, 0);
     for (std::size_t left = bytes; left > 0; left -= std::min(left, piece.size())) {
-      benchmark::DoNotOptimize(
-          std::fwrite(piece.data(), 1, std::min(left, piece.size()), file));
+      benchmark::DoNotOptimize(std::fwrite(piece.data(), 1, std::min(left, piece.size()), file));
     }
     std::fclose(file);
   }

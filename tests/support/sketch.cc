@@ -27,8 +27,7 @@ StreamId GraphSketch::Stream(int rank, const std::string& name, bool is_queue) {
   for (; ranks_ <= rank; ++ranks_) builder_.AddRank({.global_rank = ranks_, .stands_for = 1});
   const auto [position, is_new] = streams_.try_emplace({rank, name}, StreamId{});
   if (is_new) {
-    position->second =
-        builder_.AddStream(RankId{static_cast<std::uint32_t>(rank)}, name, is_queue);
+    position->second = builder_.AddStream(RankId{static_cast<std::uint32_t>(rank)}, name, is_queue);
   }
   return position->second;
 }
@@ -43,8 +42,7 @@ TaskId GraphSketch::Transfer(StreamId stream, Duration d, Site site, const std::
   return Add(TaskKind::kTransfer, {&stream, 1}, d, {.name = name, .site = site}, after);
 }
 
-TaskId GraphSketch::Host(StreamId stream, Duration d, const std::string& name,
-                         const Tasks& after) {
+TaskId GraphSketch::Host(StreamId stream, Duration d, const std::string& name, const Tasks& after) {
   return Add(TaskKind::kHost, {&stream, 1}, d, {.name = name}, after);
 }
 

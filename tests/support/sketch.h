@@ -39,7 +39,8 @@ class GraphSketch {
   StreamId Stream(int rank, const std::string& name, bool is_queue = false);
 
   using Tasks = std::vector<TaskId>;
-  TaskId Compute(StreamId stream, Duration d, const std::string& name = "k", const Tasks& after = {});
+  TaskId Compute(StreamId stream, Duration d, const std::string& name = "k",
+                 const Tasks& after = {});
   TaskId Transfer(StreamId stream, Duration d, Site site, const std::string& name = "t",
                   const Tasks& after = {});
   TaskId Host(StreamId stream, Duration d, const std::string& name = "h", const Tasks& after = {});

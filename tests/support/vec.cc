@@ -107,8 +107,8 @@ void AddLine(const VecLine& line, std::map<std::string, TaskId>* tasks,
   const Site site = IsLink(line)                  ? Site::kPipelineTransfer
                     : kind == TaskKind::kTransfer ? Site::kGradientReduce
                                                   : Site::kNone;
-  const TaskId task = sketch->Add(kind, streams, line.duration * kVecUnit,
-                                  {.name = line.op, .site = site}, after);
+  const TaskId task =
+      sketch->Add(kind, streams, line.duration * kVecUnit, {.name = line.op, .site = site}, after);
   tasks->emplace(line.id, task);
   if (IsHost(line)) (*last_host)[rank] = task;
 }

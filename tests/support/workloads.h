@@ -1,5 +1,6 @@
-// Which graphs are benchmarks and golden tests made of? Synthetic steps and random graphs that other
-// engines have simulated too, built through the public builder. Works come from Lasting() (sketch.h).
+// Which graphs are benchmarks and golden tests made of? Synthetic steps and random graphs that
+// other engines have simulated too, built through the public builder. Works come from Lasting()
+// (sketch.h).
 #pragma once
 
 #include <cstddef>
@@ -16,13 +17,14 @@ struct StepShape {
 
 // One data-parallel training step on `ranks` ranks with two in-order streams each.
 //   compute: 12 forward kernels a layer (kernel k lasts 20 + 7k mod 13 us); then, last layer first,
-//            24 backward kernels a layer (40 + 5k mod 17 us); then one optimizer kernel a layer (5 us)
-//            in the order in which the all-reduces were issued.
+//            24 backward kernels a layer (40 + 5k mod 17 us); then one optimizer kernel a layer (5
+//            us) in the order in which the all-reduces were issued.
 //   comm:    one all-reduce a layer in backward order, after the last backward kernel of its layer.
 // The optimizer kernel of a layer waits for the layer's all-reduce. 38 tasks per layer and rank.
 TaskGraph BuildStep(StepShape shape);
 
-// The same at layer grain: one forward (240 us), backward (960 us), all-reduce and optimizer kernel.
+// The same at layer grain: one forward (240 us), backward (960 us), all-reduce and optimizer
+// kernel.
 TaskGraph BuildStepLayer(StepShape shape);
 
 // A ring all-reduce of 25 MiB at 50 GB/s with 0.5 us per step, in whole microseconds, rounded down:

@@ -197,8 +197,8 @@ TEST(Ddp, BucketViewSavesTheCopyBack) {
 
 // Cast on the compute stream, half the bytes on the wire, cast back on the hook's stream.
 TEST(Ddp, CompressHookHalvesTheWire) {
-  const StepRun run = RunJob(JobOf({.bucket_cap_mb = 1, .comm_hook = CommHook::kBf16Compress}),
-                         ThreeLayers());
+  const StepRun run =
+      RunJob(JobOf({.bucket_cap_mb = 1, .comm_hook = CommHook::kBf16Compress}), ThreeLayers());
   std::vector<std::int64_t> bytes;
   for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
     if (const auto* work = std::get_if<CollectiveWork>(&run.graph.work(t))) {
@@ -216,8 +216,8 @@ TEST(Ddp, CompressHookHalvesTheWire) {
 // The hook casts 2 MiB of fp32 (read 2, write 1) and divides the result in place (read 1, write 1).
 // The 16-bit copy is there until it has been cast back.
 TEST(Ddp, CompressHookCastsThenDivides) {
-  const StepRun run = RunJob(JobOf({.comm_hook = CommHook::kFp16Compress}),
-                             WorkloadOf({{"L", 2, 10, 20}}));
+  const StepRun run =
+      RunJob(JobOf({.comm_hook = CommHook::kFp16Compress}), WorkloadOf({{"L", 2, 10, 20}}));
   Bytes transient;
   for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
     if (run.graph.label(t).name != "compress bucket 1/1 (L)") continue;
@@ -265,17 +265,17 @@ TEST(Ddp, WhatFollowsACollectiveIsNoBackward) {
 
 // Iteration 1 of a static graph: usage map, all copies, all buckets, after the whole backward.
 TEST(Ddp, StaticGraphDelaysTheFirstIteration) {
-  const StepRun run = RunJob(JobOf({.static_graph = true, .iteration = DdpIteration::kFirst}),
-                         ThreeLayers());
-  EXPECT_EQ(run.Start("all_reduce usage map"), 95);       // end of backward
-  EXPECT_EQ(run.Start("scale_copy L0"), 95);              // copies run beside it
+  const StepRun run =
+      RunJob(JobOf({.static_graph = true, .iteration = DdpIteration::kFirst}), ThreeLayers());
+  EXPECT_EQ(run.Start("all_reduce usage map"), 95);  // end of backward
+  EXPECT_EQ(run.Start("scale_copy L0"), 95);         // copies run beside it
   EXPECT_EQ(run.Start("all_reduce bucket 1/1 (L1 +2)"), 98);
 }
 
 // One extra int32 all_reduce, a number per parameter, follows the last bucket.
 TEST(Ddp, UsageMapFollowsTheLastBucket) {
-  const StepRun run = RunJob(JobOf({.bucket_cap_mb = 1, .find_unused_parameters = true}),
-                         ThreeLayers());
+  const StepRun run =
+      RunJob(JobOf({.bucket_cap_mb = 1, .find_unused_parameters = true}), ThreeLayers());
   std::string last;
   for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
     if (const auto* work = std::get_if<CollectiveWork>(&run.graph.work(t))) {
@@ -288,8 +288,9 @@ TEST(Ddp, UsageMapFollowsTheLastBucket) {
   EXPECT_EQ(last, "all_reduce usage map");
 }
 
-// The map is issued with the last bucket, not at the end of backward: L0's gradient is the last one,
-// but an input layer without parameters computes on behind it. The optimizer waits for the map.
+// The map is issued with the last bucket, not at the end of backward: L0's gradient is the last
+// one, but an input layer without parameters computes on behind it. The optimizer waits for the
+// map.
 TEST(Ddp, UsageMapDoesNotWaitForTheRestOfBackward) {
   const Workload workload = WorkloadOf({{"in", 0, 10, 20}, {"L0", 2, 10, 20}});
   JobSpec job = JobOf({.gradient_as_bucket_view = true, .find_unused_parameters = true});
@@ -318,8 +319,8 @@ TEST(Ddp, MixedDtypesShareOneLaunchOrder) {
     if (name.rfind("all_reduce", 0) == 0) collectives.push_back(name);
   }
   // Both stay open to the end of backward and follow in order of first use: fp32 (L2), bf16 (L1).
-  EXPECT_THAT(collectives, testing::ElementsAre("all_reduce bucket 1/2 (L0 +1)",
-                                                "all_reduce bucket 2/2 (L1)"));
+  EXPECT_THAT(collectives,
+              testing::ElementsAre("all_reduce bucket 1/2 (L0 +1)", "all_reduce bucket 2/2 (L1)"));
 }
 
 // Buffers go out before the forward in pieces of 250 MiB, and compute waits for them.

@@ -1,5 +1,7 @@
 // Replays every worked example of the schedule specification (tests/data/schedules.vec). The
 // expected times were computed there by a direct evaluation of the rules, not by this engine.
+#include "tests/support/vec.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +13,6 @@
 #include "sim/graph/graph_algorithms.h"
 #include "sim/metrics/accounting.h"
 #include "tests/support/sketch.h"
-#include "tests/support/vec.h"
 
 namespace stepsim {
 namespace {

@@ -54,9 +54,7 @@ TEST_F(TaskGraphBuilderTest, KeepsWhatItWasTold) {
   const StreamId compute = b_.AddStream(rank_, "compute");
   const StreamId dp = b_.AddStream(rank_, "dp", /*is_queue=*/true);
   const GroupId group = b_.AddGroup({.name = "dp", .description = "data", .ranks = {0, 5}});
-  const Label label{.name = "bucket 3",
-                    .site = Site::kGradientReduce,
-                    .phase = Phase::kBackward};
+  const Label label{.name = "bucket 3", .site = Site::kGradientReduce, .phase = Phase::kBackward};
   const Work work = CollectiveWork{.bytes = Bytes{100}, .group = group};
   const TaskId task = b_.AddTask(b_.AddWork(work), b_.AddLabel(label), compute);
   const TaskGraph graph = std::move(b_).Build();

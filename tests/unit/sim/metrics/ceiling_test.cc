@@ -74,10 +74,10 @@ TEST(Ceiling, MayBeNothing) {
 TEST(Ceiling, TakesTheCollectiveFromEveryRank) {
   GraphSketch s;
   const StreamId one = s.Stream(0, "compute"), two = s.Stream(1, "compute");
-  const TaskId early = s.Transfer(s.Stream(0, "nccl"), 12us, Site::kGradientReduce, "r",
-                                  {s.Compute(one, 20us)});
-  const TaskId late = s.Transfer(s.Stream(1, "nccl"), 12us, Site::kGradientReduce, "r",
-                                 {s.Compute(two, 30us)});
+  const TaskId early =
+      s.Transfer(s.Stream(0, "nccl"), 12us, Site::kGradientReduce, "r", {s.Compute(one, 20us)});
+  const TaskId late =
+      s.Transfer(s.Stream(1, "nccl"), 12us, Site::kGradientReduce, "r", {s.Compute(two, 30us)});
   s.Meet({early, late});
   s.Compute(one, 1us, "k", {early});
   s.Compute(two, 1us, "k", {late});
