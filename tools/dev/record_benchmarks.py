@@ -113,7 +113,7 @@ def markdown(header, rows):
 def engine_markdown(table, tasks):
     rows = [[name, f"{tasks[name]:,}", f"{p['engine']:.0f}", f"{p['bare_heap_loop']:.0f}",
              f"{p['engine'] / p['bare_heap_loop']:.2f}", f"{p['longest_path_sweep']:.1f}",
-             f"{p['build']:.0f}"] for name, p in table.items()]
+             f"{p['build']:.0f}" if "build" in p else ""] for name, p in table.items()]
     return markdown(["workload", "tasks", "engine, ns/task", "bare heap loop", "engine / bare",
                      "longest-path sweep", "building the graph"], rows)
 

@@ -12,7 +12,8 @@ source tools/dev/packages.sh
 ensure_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" libbenchmark-dev
 
 build=build/benchmarks
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSTEPSIM_PERF=ON >/dev/null
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DSTEPSIM_PERF=ON \
+  -DSTEPSIM_TOOLS=ON >/dev/null
 ninja -C "$build" engine_perftest step_process trace_perftest stepsim
 "$build/bin/engine_perftest" --benchmark_repetitions=3 --benchmark_min_time=0.02 \
   --benchmark_format=json >"$build/engine.json"
