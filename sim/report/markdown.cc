@@ -132,10 +132,14 @@ void AddRemarks(const StepContext& context, std::string* text) {
   if (!context.confidence.empty())
     *text += fmt::format("\nConfidence: {}\n", Cell(context.confidence));
   if (context.assumptions.empty()) return;
-  AddHeader(text, "Assumptions", "lll", {"field", "value", "origin"});
+  // Dozens of rows: folded, where the reader can.
+  *text +=
+      fmt::format("\n<details><summary>Assumptions ({})</summary>\n\n", context.assumptions.size());
+  AddHeader(text, "", "lll", {"field", "value", "origin"});
   for (const StepContext::Assumption& a : context.assumptions) {
     AddRow(text, {a.field, a.value, a.origin});
   }
+  *text += "\n</details>\n";
 }
 
 }  // namespace

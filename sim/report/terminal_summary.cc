@@ -65,15 +65,17 @@ class Summary {
   }
   void AddLine(std::string_view line) { text_.append(line).append("\n"); }
   // What takes so many lines at full width takes more of narrower ones.
-  std::size_t Lines(std::size_t at_full_width) const {
-    return (at_full_width * kSummaryWidth + width_ - 1) / width_;
+  std::size_t Lines(std::size_t at_full_width, std::size_t indent = 0) const {
+    const std::size_t room = width_ - indent;
+    return (at_full_width * (kSummaryWidth - indent) + room - 1) / room;
   }
 
   // "label        text", broken between words.
   void AddText(std::string_view label, const std::string& text, std::size_t most_lines,
                bool is_loud = false) {
     std::string head = Bold(fmt::format("{:<{}}", label, kLabelWidth));
-    for (const std::string& line : WrapText(text, width_ - kLabelWidth, Lines(most_lines))) {
+    for (const std::string& line :
+         WrapText(text, width_ - kLabelWidth, Lines(most_lines, kLabelWidth))) {
       AddLine(head + (is_loud ? Yellow(line) : line));
       head.assign(kLabelWidth, ' ');
     }
@@ -212,7 +214,7 @@ class Summary {
       std::string text = CollectiveTitle(report_, *c);
       if (!c->cause.empty()) text += ": " + c->cause;
       for (const std::string& line :
-           WrapText(text, width_ - indent.size(), Lines(kLinesOfRemark))) {
+           WrapText(text, width_ - indent.size(), Lines(kLinesOfRemark, indent.size()))) {
         AddLine(head + line);
         head = indent;
       }

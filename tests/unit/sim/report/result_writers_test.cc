@@ -143,7 +143,8 @@ TEST(Markdown, TablesForATicket) {
               HasSubstr("| all_reduce bucket 5 | 88.0 ms | -11.0% | 5.00 ms | 1.58 GB | ring "
                         "| 16 | gradient_reduce | ready last, nothing left to hide behind |\n"));
   EXPECT_THAT(text, Not(HasSubstr("bucket 4")));  // never exposed
-  EXPECT_THAT(text, HasSubstr("| plan.ddp.bucket_cap_mb | 25 MiB | default |\n"));
+  EXPECT_THAT(text, HasSubstr("<details><summary>Assumptions (1)</summary>\n\n| field |"));
+  EXPECT_THAT(text, HasSubstr("| plan.ddp.bucket_cap_mb | 25 MiB | default |\n\n</details>\n"));
   EXPECT_THAT(text, HasSubstr("Confidence: links from preset (not calibrated): +-25%\n"));
   EXPECT_THAT(text, Not(HasSubstr("### Warnings")));
 }

@@ -243,7 +243,7 @@ TEST(TerminalSummary, FitsWhateverItIsGiven) {
     collective = HandMadeCollective(std::string(60, 'n') + "\n\xc3\xbc", {999'000'000'000},
                                     Milliseconds(100), sentence);
   }
-  ExpectFits(TerminalSummary(report, false, 80), 80, 33);
+  ExpectFits(TerminalSummary(report, false, 80), 80, 35);
   const std::string summary = TerminalSummary(report, false);
   ExpectFits(summary);
   EXPECT_THAT(summary, HasSubstr("\nwarning 1/7  wwww"));
