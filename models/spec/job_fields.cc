@@ -27,18 +27,19 @@ constexpr std::array kRankNames = {
 
 const StructTable<DdpPlan>& DdpFields() {
   static const StructTable<DdpPlan> table{
-      Field("bucket_cap_mb", &DdpPlan::bucket_cap_mb,
-            "size at which a gradient bucket is closed; unset: 25 with a first bucket of 1")
+      Field("bucket_cap_mb", &DdpPlan::bucket_cap_mb, "size at which a gradient bucket is closed")
+          .Unset("25 MiB, with a first bucket of 1 MiB")
           .Counts("MiB")
           .Above(0)
           .AtMost(1e9),
       Field("bucket_cap_mb_list", &DdpPlan::bucket_cap_mb_list,
             "one size per bucket in launch order, the last one repeats")
+          .Unset("bucket_cap_mb for every bucket")
           .Counts("MiB")
           .Above(0)
           .AtMost(1e9),
-      Field("first_bucket_mb", &DdpPlan::first_bucket_mb,
-            "size of the first bucket; unset: 1, or bucket_cap_mb where that is given")
+      Field("first_bucket_mb", &DdpPlan::first_bucket_mb, "size of the first bucket")
+          .Unset("1 MiB, or bucket_cap_mb where that is given")
           .Counts("MiB")
           .Above(0)
           .AtMost(1e9),
@@ -123,14 +124,15 @@ const StructTable<SimulateSpec>& SimulateFields() {
 const StructTable<JobSpec>& JobFields() {
   using J = JobSpec;
   static const StructTable<J> table{
-      Field("name", &J::name, "the job's name, for reports; unset: the file's name"),
+      Field("name", &J::name, "the job's name, for reports").Unset("the file's name"),
       Field<J>::Reference("model", "a name, a file (also a Hugging Face config.json) or a mapping")
           .Required(),
       Field<J>::Reference("hardware", "a name, a file, or a mapping that may begin with base: NAME")
           .Required(),
       Field<J>::Reference("network", "a name, a file or a mapping laid over the profile's network"),
       Field("nodes", &J::nodes, "nodes of the cluster").Range(1, 1e6),
-      Field("gpus_per_node", &J::gpus_per_node, "GPUs used per node; unset: the profile's")
+      Field("gpus_per_node", &J::gpus_per_node, "GPUs used per node")
+          .Unset("the profile's")
           .Range(1, 1e6),
       Field("plan", &J::plan, PlanFields(), "how the work is spread"),
       Field("batch", &J::batch, BatchFields(), "what a step processes"),

@@ -26,7 +26,8 @@ const StructTable<ParameterSpec>& ParameterFields() {
       Field("elements", &ParameterSpec::elements, "number of elements")
           .Required()
           .Range(1, kMostElements),
-      Field("dtype", &ParameterSpec::dtype, "element type; unset: precision.parameters")
+      Field("dtype", &ParameterSpec::dtype, "element type")
+          .Unset("precision.parameters")
           .Choices({"fp32", "bf16", "fp16", "fp8"}),
   };
   return table;
@@ -39,12 +40,13 @@ const StructTable<LayerSpec>& LayerFields() {
             "parameter tensors in registration order"),
       Field("forward_flops", &LayerSpec::forward_flops,
             "work of the forward pass per sample, 2 FLOP per multiply-add"),
-      Field("backward_flops", &LayerSpec::backward_flops,
-            "work of the backward pass per sample; unset: twice the forward"),
+      Field("backward_flops", &LayerSpec::backward_flops, "work of the backward pass per sample")
+          .Unset("twice the forward"),
       Field("forward_bytes", &LayerSpec::forward_bytes,
             "memory traffic of the activations in the forward pass, per sample"),
       Field("backward_bytes", &LayerSpec::backward_bytes,
-            "memory traffic in the backward pass, per sample; unset: twice the forward"),
+            "memory traffic in the backward pass, per sample")
+          .Unset("twice the forward"),
       Field("saved_bytes", &LayerSpec::saved_bytes, "kept for the backward pass, per sample"),
       Field("buffers", &LayerSpec::buffers,
             "state that is no parameter, such as the statistics of a batch norm"),
@@ -62,8 +64,9 @@ const StructTable<TransformerSpec>& TransformerFields() {
           .Required()
           .Range(1, kWidest),
       Field("heads", &T::heads, "attention heads").Required().Range(1, 100'000),
-      Field("kv_heads", &T::kv_heads, "key and value heads; unset: heads").Range(1, 100'000),
-      Field("head_dim", &T::head_dim, "width of a head; unset: hidden_size / heads")
+      Field("kv_heads", &T::kv_heads, "key and value heads").Unset("heads").Range(1, 100'000),
+      Field("head_dim", &T::head_dim, "width of a head")
+          .Unset("hidden_size / heads")
           .Range(1, 100'000),
       Field("ffn_size", &T::ffn_size, "width of the MLP").Required().Range(1, kWidest * 10),
       Field("gated_mlp", &T::gated_mlp, "SwiGLU and its like: three matrices instead of two"),

@@ -78,8 +78,8 @@ ConfigNode TypeIs(std::string_view type, std::string_view description) {
 ConfigNode& Properties(ConfigNode& schema) { return schema.Find("properties")->value; }
 
 // A mapping of a file or of a job, which may start from another and say where its values come from.
-ConfigNode MappingSchema(const FieldTable& table, SchemaMode mode) {
-  ConfigNode schema = FieldsSchema(table, mode);
+ConfigNode PartialMapping(const FieldTable& table) {
+  ConfigNode schema = FieldsSchema(table, SchemaMode::kPartial);
   ConfigNode sources = TypeIs("object", "a source for every value, by its path");
   sources.Set("additionalProperties", {}, TypeIs("string", "where the value comes from"));
   Properties(schema).Set("base", {}, TypeIs("string", "a name or file whose keys are taken over"));
@@ -87,26 +87,58 @@ ConfigNode MappingSchema(const FieldTable& table, SchemaMode mode) {
   return schema;
 }
 
-ConfigNode ModelMapping(SchemaMode mode) {
-  ConfigNode schema = MappingSchema(ModelFields().fields(), mode);
-  Properties(schema).Set("transformer", {}, FieldsSchema(TransformerFields().fields(), mode));
-  ConfigNode list = FieldsSchema(LayerListFields().fields(), mode);
+ConfigNode KeyIsThere(std::string_view key) {
+  ConfigNode properties = MakeMapping();
+  properties.Set(key, {}, MakeMapping());
+  ConfigNode schema = MakeMapping();
+  schema.Set("properties", {}, std::move(properties));
+  schema.Set("required", {}, List({MakeText(std::string(key))}));
+  return schema;
+}
+
+// Without a base the mapping must hold everything itself.
+ConfigNode WholeUnlessBased(ConfigNode schema, ConfigNode required) {
+  schema.Set("if", {}, KeyIsThere("base"));
+  schema.Set("else", {}, std::move(required));
+  return schema;
+}
+
+ConfigNode FileMapping(const FieldTable& table) {
+  return WholeUnlessBased(PartialMapping(table), RequiredKeysSchema(table));
+}
+
+// A transformer or a list of layers.
+ConfigNode ModelMapping() {
+  ConfigNode schema = PartialMapping(ModelFields().fields());
+  ConfigNode transformer = FieldsSchema(TransformerFields().fields(), SchemaMode::kPartial);
+  transformer.Set("description", {}, MakeText("a mapping that describes a transformer"));
+  Properties(schema).Set("transformer", {}, std::move(transformer));
+  ConfigNode list = FieldsSchema(LayerListFields().fields(), SchemaMode::kPartial);
   for (ConfigEntry& entry : Properties(list).entries) {
     Properties(schema).Set(entry.key, {}, std::move(entry.value));
   }
-  return schema;
+  ConfigNode required = RequiredKeysSchema(ModelFields().fields());
+  Properties(required).Set("transformer", {}, RequiredKeysSchema(TransformerFields().fields()));
+  required.Set("oneOf", {}, List({KeyIsThere("transformer"), KeyIsThere("layers")}));
+  return WholeUnlessBased(std::move(schema), std::move(required));
 }
 
 // A Hugging Face config.json: dozens of keys, told by one.
 ConfigNode HfMapping() {
   ConfigNode schema = TypeIs("object", "a Hugging Face config.json");
-  schema.Set("required", {}, List({MakeText("model_type")}));
+  for (ConfigEntry& entry : KeyIsThere("model_type").entries) {
+    schema.Set(entry.key, {}, std::move(entry.value));
+  }
   return schema;
 }
 
-void SetReference(ConfigNode& job, std::string_view key, std::vector<ConfigNode> mappings) {
+// `folder` holds what can be named.
+void SetReference(ConfigNode& job, std::string_view key, std::string_view folder,
+                  std::vector<ConfigNode> mappings) {
   ConfigNode& reference = Properties(job).Find(key)->value;
-  mappings.insert(mappings.begin(), TypeIs("string", "a name of configs/ or a file"));
+  const std::string doc = reference.FindValue("description")->text;
+  mappings.insert(mappings.begin(),
+                  TypeIs("string", fmt::format("{}; names: `stepsim list {}`", doc, folder)));
   reference.Set("anyOf", {}, List(std::move(mappings)));
 }
 
@@ -122,25 +154,21 @@ std::string Write(ConfigNode schema, std::string_view title) {
 
 std::string JobSchema() {
   ConfigNode schema = FieldsSchema(JobFields().fields(), SchemaMode::kWhole);
-  SetReference(schema, "model", {ModelMapping(SchemaMode::kPartial), HfMapping()});
-  SetReference(schema, "hardware",
-               {MappingSchema(HardwareFields().fields(), SchemaMode::kPartial)});
-  SetReference(schema, "network", {MappingSchema(NetworkFields().fields(), SchemaMode::kPartial)});
+  SetReference(schema, "model", "models", {ModelMapping(), HfMapping()});
+  SetReference(schema, "hardware", "hardware", {FileMapping(HardwareFields().fields())});
+  SetReference(schema, "network", "networks", {PartialMapping(NetworkFields().fields())});
   return Write(std::move(schema), "stepsim job");
 }
 
 std::string HardwareSchema() {
-  return Write(MappingSchema(HardwareFields().fields(), SchemaMode::kWhole),
-               "stepsim hardware profile");
+  return Write(FileMapping(HardwareFields().fields()), "stepsim hardware profile");
 }
 
 std::string NetworkSchema() {
-  return Write(MappingSchema(NetworkFields().fields(), SchemaMode::kWhole), "stepsim network");
+  return Write(FileMapping(NetworkFields().fields()), "stepsim network");
 }
 
-std::string ModelSchema() {
-  return Write(ModelMapping(SchemaMode::kWhole), "stepsim network description");
-}
+std::string ModelSchema() { return Write(ModelMapping(), "stepsim network description"); }
 
 std::vector<std::string> AllFieldPaths() {
   std::vector<std::string> paths;

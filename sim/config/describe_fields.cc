@@ -45,9 +45,10 @@ void PutBounds(ConfigNode& schema, const FieldRow& row) {
   if (std::isfinite(row.max)) PutNumber(schema, "maximum", row.max);
 }
 
-// "25 MiB", "2.5us": a number as YAML writes it, then one of the unit's spellings.
+// "25 MiB", "2.5us": a number as ParseQuantity reads it, then one of the unit's spellings.
 std::string QuantityPattern(Unit unit) {
-  return fmt::format("^ *[+]?[0-9.][0-9_.]*([eE][+-]?[0-9]+)? *({}) *$",
+  constexpr std::string_view kDigits = "[0-9]+(_[0-9]+)*";
+  return fmt::format("^ *[+]?({0}([.]({0})?)?|[.]{0})([eE][+-]?{0})? *({1}) *$", kDigits,
                      fmt::join(UnitNames(unit), "|"));
 }
 
@@ -104,18 +105,29 @@ void PutType(ConfigNode& schema, const FieldRow& row, SchemaMode mode) {
 
 // The default in the schema's own type; nothing where there is none.
 void PutDefault(ConfigNode& schema, const FieldRow& row, const FieldTable& table) {
+  if (row.is_required || !row.get || !row.unset.empty()) return;
+  if (IsUnset(row.get(table.defaults))) return;
   const std::string text = DefaultText(row, table);
-  if (text.empty() || text == "unset") return;
+  if (text.empty()) return;
   const bool is_word =
       row.kind == FieldKind::kText || row.kind == FieldKind::kChoice || row.unit != Unit::kNone;
   Put(schema, "default", is_word ? MakeText(text) : MakePlain(text));
 }
 
+// An editor shows it beside the key: what it is, in which unit, and what holds without it.
+std::string Description(const FieldRow& row, const FieldTable& table) {
+  std::string text = row.doc;
+  if (!row.unit_note.empty()) text += fmt::format(" ({})", row.unit_note);
+  const std::string standard = DefaultText(row, table);
+  const bool is_known =
+      !row.unset.empty() || (row.get && !IsUnset(row.get(table.defaults)) && !standard.empty());
+  if (is_known) text += fmt::format("; default: {}", standard);
+  return text;
+}
+
 ConfigNode RowSchema(const FieldRow& row, const FieldTable& table, SchemaMode mode) {
   ConfigNode schema = MakeMapping();
-  const bool has_note = !row.unit_note.empty();
-  PutText(schema, "description",
-          has_note ? fmt::format("{} ({})", row.doc, row.unit_note) : row.doc);
+  PutText(schema, "description", Description(row, table));
   PutType(schema, row, mode);
   PutDefault(schema, row, table);
   return schema;
@@ -159,6 +171,24 @@ ConfigNode FieldsSchema(const FieldTable& table, SchemaMode mode) {
   Put(schema, "properties", std::move(properties));
   if (!required.empty()) Put(schema, "required", TextList(required));
   Put(schema, "additionalProperties", MakePlain("false"));
+  return schema;
+}
+
+ConfigNode RequiredKeysSchema(const FieldTable& table) {
+  ConfigNode properties = MakeMapping();
+  std::vector<std::string> required;
+  for (const FieldRow& row : table.rows) {
+    if (row.is_required) required.push_back(row.key);
+    if (row.kind == FieldKind::kStruct) {
+      Put(properties, row.key, RequiredKeysSchema(*row.nested));
+    } else if (row.is_required) {
+      Put(properties, row.key, MakeMapping());
+    }
+  }
+  ConfigNode schema = MakeMapping();
+  PutText(schema, "type", "object");
+  if (!properties.entries.empty()) Put(schema, "properties", std::move(properties));
+  if (!required.empty()) Put(schema, "required", TextList(required));
   return schema;
 }
 

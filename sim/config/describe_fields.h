@@ -2,9 +2,9 @@
 // editors.
 //
 //   plan.ddp.bucket_cap_mb
-//     size at which a gradient bucket is closed; unset: 25 with a first bucket of 1
+//     size at which a gradient bucket is closed
 //     allowed  a number of MiB more than 0 and at most 1000000000
-//     default  unset
+//     default  25 MiB, with a first bucket of 1 MiB
 #pragma once
 
 #include <string>
@@ -30,5 +30,7 @@ std::string DescribeField(const FieldPath& field);
 // mapping that overrides another.
 enum class SchemaMode { kWhole, kPartial };
 ConfigNode FieldsSchema(const FieldTable& table, SchemaMode mode);
+// Only which keys kWhole requires, at every depth.
+ConfigNode RequiredKeysSchema(const FieldTable& table);
 
 }  // namespace stepsim

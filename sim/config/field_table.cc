@@ -53,11 +53,6 @@ ConfigNode WriteValue(const FieldRow& row, const FieldValue& value) {
   return is_word ? MakeText(text) : MakePlain(text);
 }
 
-bool IsUnset(const FieldValue& value) {
-  const auto* list = std::get_if<std::vector<double>>(&value);
-  return std::holds_alternative<std::monostate>(value) || (list != nullptr && list->empty());
-}
-
 ConfigNode WriteStructList(const FieldRow& row, const void* object) {
   ConfigNode list;
   list.kind = ConfigNode::Kind::kSequence;
@@ -79,16 +74,22 @@ const FieldRow* FieldTable::Find(std::string_view key) const {
   return nullptr;
 }
 
+bool IsUnset(const FieldValue& value) {
+  const auto* list = std::get_if<std::vector<double>>(&value);
+  return std::holds_alternative<std::monostate>(value) || (list != nullptr && list->empty());
+}
+
 std::string ValueText(const FieldRow& row, const FieldValue& value) {
   struct Visitor {
     const FieldRow& row;
-    std::string operator()(std::monostate) const { return "unset"; }
+    std::string Unset() const { return row.unset.empty() ? "unset" : row.unset; }
+    std::string operator()(std::monostate) const { return Unset(); }
     std::string operator()(bool flag) const { return flag ? "true" : "false"; }
     std::string operator()(std::int64_t number) const { return fmt::format("{}", number); }
     std::string operator()(double number) const { return NumberText(number, row.unit); }
     std::string operator()(const std::string& text) const { return text; }
     std::string operator()(const std::vector<double>& list) const {
-      if (list.empty()) return "unset";
+      if (list.empty()) return Unset();
       std::vector<std::string> items;
       for (const double number : list) items.push_back(NumberText(number, row.unit));
       return fmt::format("[{}]", fmt::join(items, ", "));
@@ -99,6 +100,7 @@ std::string ValueText(const FieldRow& row, const FieldValue& value) {
 
 std::string DefaultText(const FieldRow& row, const FieldTable& table) {
   if (row.is_required || !row.get) return "";
+  if (!row.unset.empty()) return row.unset;
   return ValueText(row, row.get(table.defaults));
 }
 

@@ -61,6 +61,7 @@ struct FieldRow {
   FieldKind kind = FieldKind::kText;
   Unit unit = Unit::kNone;
   std::string unit_note;  // what a plain number counts: "MiB", "tokens"
+  std::string unset;      // what holds without the key, where no value of the member says it
   bool is_required = false;
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -258,6 +259,7 @@ class Field {
   Field& Above(double min) { return row_.min = min, row_.excludes_min = true, *this; }
   Field& AtMost(double max) { return row_.max = max, *this; }
   Field& Counts(std::string unit_note) { return row_.unit_note = std::move(unit_note), *this; }
+  Field& Unset(std::string meaning) { return row_.unset = std::move(meaning), *this; }
   Field& Choices(std::vector<std::string> choices) {
     row_.kind = FieldKind::kChoice;
     return row_.choices = std::move(choices), *this;
@@ -306,7 +308,8 @@ class StructTable {
 
 // ---- What rows say ----
 
-// "25 MiB", "[1, 25]", "false", "unset".
+bool IsUnset(const FieldValue& value);
+// "25 MiB", "[1, 25]", "false", "unset" or what that means.
 std::string ValueText(const FieldRow& row, const FieldValue& value);
 std::string DefaultText(const FieldRow& row, const FieldTable& table);
 

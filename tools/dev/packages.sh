@@ -11,7 +11,7 @@ BUILD_PACKAGES=(
   libboost-graph-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
   libfmt-dev libfast-float-dev zlib1g-dev
 )
-TEST_PACKAGES=(python3 libgtest-dev libgmock-dev)
+TEST_PACKAGES=(python3 python3-jsonschema python3-yaml libgtest-dev libgmock-dev)
 
 # Runs a command quietly; shows what it said only when it fails.
 quietly() {

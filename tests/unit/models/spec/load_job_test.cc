@@ -200,7 +200,7 @@ TEST(LoadJob, Settings) {
 TEST(LoadJob, SettingsTakeKeysOut) {
   EXPECT_EQ(Load(kJob, {"plan.strategy=none", "plan.ddp=null"}).job.plan.strategy, "none");
   EXPECT_EQ(OriginOf(Load(kJob, {"plan.ddp.bucket_cap_mb=null"}), "plan.ddp.bucket_cap_mb"),
-            "unset [default]");
+            "25 MiB, with a first bucket of 1 MiB [default]");
   EXPECT_EQ(OriginOf(Load(kJob, {"batch.mbs=null"}), "batch.micro_batch_size"), "1 [default]");
   EXPECT_EQ(OriginOf(Load(kJob, {"nodes=~"}), "nodes"), "1 [default]");
   const std::string with_network = std::string(kJob) + "network: slow\n";

@@ -27,6 +27,8 @@ TEST(Schema, OfAJob) {
   EXPECT_EQ(At(schema, {"$schema"}).text, "http://json-schema.org/draft-07/schema#");
   EXPECT_EQ(At(schema, {"additionalProperties"}).text, "false");
   EXPECT_EQ(At(schema, {"properties", "nodes", "minimum"}).text, "1");
+  EXPECT_EQ(At(schema, {"properties", "gpus_per_node", "description"}).text,
+            "GPUs used per node; default: the profile's");
   EXPECT_EQ(At(schema, {"properties", "plan", "properties", "strategy", "enum"}).items[0].text,
             "ddp");
   // A name, or the content of such a file.
@@ -34,15 +36,19 @@ TEST(Schema, OfAJob) {
   ASSERT_EQ(hardware.items.size(), 2u);
   EXPECT_EQ(At(hardware.items[0], {"type"}).text, "string");
   EXPECT_EQ(At(hardware.items[1], {"properties", "base", "type"}).text, "string");
-  EXPECT_EQ(hardware.items[1].FindValue("required"), nullptr);  // it may only override
+  // With a base it may only override, without one it must be whole.
+  EXPECT_EQ(hardware.items[1].FindValue("required"), nullptr);
+  EXPECT_EQ(At(hardware.items[1], {"if", "required"}).items[0].text, "base");
+  EXPECT_EQ(At(hardware.items[1], {"else", "properties", "gpu", "required"}).items.size(), 5u);
   // Aliases are no typing errors in an editor either.
   EXPECT_NE(At(schema, {"properties", "batch", "properties"}).Find("seq_len"), nullptr);
 }
 
 TEST(Schema, OfTheOtherFiles) {
   EXPECT_EQ(At(ReadConfig(HardwareSchema(), "s"), {"properties", "gpu", "type"}).text, "object");
-  EXPECT_EQ(At(ReadConfig(NetworkSchema(), "s"), {"properties", "link", "required"}).items.size(),
-            2u);  // type and bandwidth
+  EXPECT_EQ(
+      At(ReadConfig(NetworkSchema(), "s"), {"else", "properties", "link", "required"}).items.size(),
+      2u);  // type and bandwidth
   EXPECT_EQ(At(ReadConfig(ModelSchema(), "s"), {"properties", "layers", "type"}).text, "array");
 }
 

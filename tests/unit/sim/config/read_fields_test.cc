@@ -240,7 +240,7 @@ TEST(FieldsSchema, OneOfEachKind) {
       "type": "string"
     },
     "spokes": {
-      "description": "its spokes",
+      "description": "its spokes; default: 32",
       "type": "integer",
       "minimum": 1,
       "maximum": 100,
@@ -252,6 +252,33 @@ TEST(FieldsSchema, OneOfEachKind) {
   ],
   "additionalProperties": false
 })");
+  EXPECT_EQ(WriteJson(RequiredKeysSchema(WheelFields().fields())), R"({
+  "type": "object",
+  "properties": {
+    "name": {}
+  },
+  "required": [
+    "name"
+  ]
+})");
+}
+
+// What an optional member means when it is not set is said where a default would be.
+TEST(FieldsSchema, MembersThatAreNotSet) {
+  struct Bicycle {
+    std::optional<std::int64_t> gears;
+    std::optional<std::int64_t> bells;
+  };
+  const StructTable<Bicycle> table{
+      Field("gears", &Bicycle::gears, "its gears").Unset("as many as it has"),
+      Field("bells", &Bicycle::bells, "its bells")};
+  const ConfigNode schema = FieldsSchema(table.fields(), SchemaMode::kWhole);
+  const ConfigNode& properties = *schema.FindValue("properties");
+  const ConfigNode& gears = *properties.FindValue("gears");
+  EXPECT_EQ(gears.FindValue("description")->text, "its gears; default: as many as it has");
+  EXPECT_EQ(gears.FindValue("default"), nullptr);
+  EXPECT_EQ(properties.FindValue("bells")->FindValue("description")->text, "its bells");
+  EXPECT_EQ(DefaultText(table.fields().rows[0], table.fields()), "as many as it has");
 }
 
 }  // namespace
