@@ -197,7 +197,7 @@ class Summary {
       text += fmt::format("{} {} {}", i == 0 ? ";" : ",", largest[i].first,
                           FormatMemory(largest[i].second));
     }
-    AddText("memory", text, 1, is_too_large);
+    AddText("memory", text, kLinesOfRemark, is_too_large);
   }
 
   // The numbers first: names and causes are long, and break into the next line.
