@@ -365,10 +365,15 @@ ConfigNode ReadTree(std::string_view text, const std::string& file, const Config
   CheckText(text, file, limits);
   TreeBuilder builder(file, limits);
   ParseInto(builder, text, file);
-  for (const Diagnostic& d : builder.duplicates().list()) duplicates.Add(d.place, d.message);
-  if (builder.diagnostics().empty()) return builder.TakeRoot();
-  for (const Diagnostic& d : builder.diagnostics().list()) duplicates.Add(d.place, d.message);
-  throw ConfigError(duplicates.list());
+  if (builder.diagnostics().empty()) {
+    for (const Diagnostic& d : builder.duplicates().list()) duplicates.Add(d.place, d.message);
+    return builder.TakeRoot();
+  }
+  // What is thrown is not noted as well: a caller that collects would report it twice.
+  std::vector<Diagnostic> all = builder.duplicates().list();
+  const std::vector<Diagnostic>& others = builder.diagnostics().list();
+  all.insert(all.end(), others.begin(), others.end());
+  throw ConfigError(std::move(all));
 }
 
 }  // namespace

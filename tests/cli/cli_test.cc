@@ -214,6 +214,13 @@ TEST_F(Cli, ReportsEveryMistakeOfAJobAtOnce) {
   EXPECT_THAT(answer.err, HasSubstr("did you mean 'ddp'?"));
 }
 
+TEST_F(Cli, ReportsABrokenReferencedFileOnce) {
+  const std::string model = Write("model.yaml", "a: [1, 2");
+  const Answer answer = Ask({"run", "gpt2_ddp_8xa100", "--set", "model=" + model});
+  EXPECT_EQ(answer.status, kExitInput);
+  EXPECT_EQ(answer.err, "error: " + model + ":1:4: found no end of a list, allowed: '[a, b]'\n");
+}
+
 TEST_F(Cli, NamesAMissingFile) {
   const Answer answer = Ask({"run", Path("absent.yaml")});
   EXPECT_EQ(answer.status, kExitInput);
