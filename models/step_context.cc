@@ -38,7 +38,7 @@ std::string Confidence(const JobSpec& job) {
   std::string text = fmt::format("{} from preset '{}', not calibrated",
                                  communicates ? "kernels and links" : "kernels", job.hardware.name);
   if (!communicates) return text;
-  if (job.collectives.all_reduce == "ring") {
+  if (job.collectives.all_reduce.empty() || job.collectives.all_reduce == "ring") {
     return text + "; this ring model is off by 44% (median) on published all_reduce points";
   }
   return text + fmt::format("; the {} model was not compared with measurements",

@@ -1,8 +1,7 @@
 #include "models/cost/graph_cost.h"
 
-#include <algorithm>
-
 #include "models/cost/collective_cost.h"
+#include "models/cost/kernel_cost.h"
 #include "models/topology/placement.h"
 #include "sim/base/check.h"
 
@@ -13,69 +12,65 @@ namespace {
 // hash look-up in C++, some hundred nanoseconds.
 constexpr double kSecondsPerGraphNode = 0.3e-6;
 
-double Efficiency(ComputeClass compute_class, const GpuSpec& gpu) {
-  switch (compute_class) {
-    case ComputeClass::kGemm:
-      return gpu.gemm_efficiency;
-    case ComputeClass::kAttention:
-      return gpu.attention_efficiency;
-    case ComputeClass::kMemory:
-      break;
-  }
-  return 1;  // vector units: such kernels are bound by bytes
-}
-
 class Pricer {
  public:
   Pricer(const TaskGraph& graph, const JobSpec& job)
-      : job_(job), all_reduce_(FindAllReduceAlgorithm(job.collectives.all_reduce)) {
-    SIM_CHECK(all_reduce_ != nullptr, "the job names an unknown all_reduce algorithm");
+      : job_(job), collective_(job.hardware, job.collectives) {
     for (const GroupId g : AllIds<GroupId>(graph.group_count())) {
       placements_.push_back(PlaceGroup(graph.group(g).ranks, job.gpus_per_node));
     }
   }
 
   double operator()(const ComputeWork& work) const {
-    return ComputeSeconds(work, job_.hardware.gpu);
+    return PriceKernel(work, job_.hardware.gpu).seconds;
   }
   double operator()(const HostWork& work) const {
     return work.launches * ToSeconds(job_.simulate.launch_overhead) +
            work.graph_nodes * kSecondsPerGraphNode;
   }
   double operator()(const CollectiveWork& work) const {
-    const CollectiveRequest request{work.op, work.bytes, placements_[work.group]};
-    return AlgorithmFor(work).seconds(request, job_.hardware);
+    return PriceOf(work).seconds;
   }
   double operator()(const OpaqueWork&) const { SIM_CHECK(false, "opaque work has no price"); }
 
   CollectiveChoice Choice(const Work& work) const {
     const auto* collective = std::get_if<CollectiveWork>(&work);
     if (collective == nullptr) return {};
-    return {std::string(AlgorithmFor(*collective).name), "simple"};
+    const CollectiveCost cost = PriceOf(*collective);
+    return {std::string(cost.algorithm), std::string(cost.protocol)};
+  }
+
+  Occupancy OccupancyOf(const Work& work) const {
+    Occupancy occupancy;
+    occupancy.kind = KindOf(work);
+    const double seconds = std::visit(*this, work);
+    if (const auto* kernel = std::get_if<ComputeWork>(&work)) {
+      const KernelCost cost = PriceKernel(*kernel, job_.hardware.gpu);
+      occupancy.compute_class = kernel->compute_class;
+      occupancy.tiles = cost.tiles;
+      occupancy.tiles_per_sm = cost.tiles_per_sm;
+      if (seconds > 0) occupancy.hbm = ToDouble(kernel->bytes) / seconds;
+    } else if (const auto* collective = std::get_if<CollectiveWork>(&work)) {
+      const CollectiveCost cost = PriceOf(*collective);
+      occupancy.sms = cost.sms;
+      occupancy.intra = cost.intra_share;
+      occupancy.network = cost.network_share;
+      if (seconds > 0) occupancy.hbm = cost.hbm_bytes / seconds;
+    }
+    return occupancy;
   }
 
  private:
-  const CollectiveAlgorithm& AlgorithmFor(const CollectiveWork& work) const {
-    return work.op == CollectiveOp::kAllReduce ? *all_reduce_ : AllReduceAlgorithms().front();
+  CollectiveCost PriceOf(const CollectiveWork& work) const {
+    return collective_({work.op, work.bytes, work.dtype, placements_[work.group]});
   }
 
   const JobSpec& job_;
-  const CollectiveAlgorithm* all_reduce_;
+  CollectivePricer collective_;
   IdVector<GroupId, Placement> placements_;  // once each: a group may have a million ranks
 };
 
 }  // namespace
-
-double ComputeSeconds(const ComputeWork& work, const GpuSpec& gpu) {
-  double seconds = ToDouble(work.bytes) / (gpu.hbm_bandwidth.value * gpu.memory_efficiency);
-  if (work.flops.value > 0) {
-    const FlopRate peak = PeakOf(gpu, work.dtype);
-    SIM_CHECK(peak.value > 0, "the GPU has no unit for products of this type");
-    seconds =
-        std::max(seconds, work.flops.value / (peak.value * Efficiency(work.compute_class, gpu)));
-  }
-  return seconds + work.kernels * ToSeconds(gpu.kernel_latency);
-}
 
 GraphCosts PriceGraph(const TaskGraph& graph, const JobSpec& job) {
   const Pricer pricer(graph, job);
@@ -83,6 +78,7 @@ GraphCosts PriceGraph(const TaskGraph& graph, const JobSpec& job) {
   for (const WorkId w : AllIds<WorkId>(graph.work_count())) {
     priced.costs.push_back({DurationFromSeconds(std::visit(pricer, graph.work(w))), {}});
     priced.choices.push_back(pricer.Choice(graph.work(w)));
+    priced.occupancy.push_back(pricer.OccupancyOf(graph.work(w)));
   }
   return priced;
 }

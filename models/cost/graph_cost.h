@@ -1,19 +1,17 @@
 // How long does each piece of work take alone? Prices every distinct work of a graph once.
 #pragma once
 
+#include "models/cost/occupancy.h"
 #include "models/spec/job.h"
 #include "sim/graph/task_costs.h"
 #include "sim/graph/task_graph.h"
 
 namespace stepsim {
 
-// max(FLOPs / (peak x efficiency), bytes / (HBM bandwidth x efficiency)) + kernels x latency, in
-// seconds. Equation and evidence: models/README.md, "Kernels".
-double ComputeSeconds(const ComputeWork& work, const GpuSpec& gpu);
-
 struct GraphCosts {
   TaskCosts costs;
   IdVector<WorkId, CollectiveChoice> choices;
+  IdVector<WorkId, Occupancy> occupancy;
 };
 
 // REQUIRES: the graph holds no OpaqueWork. Durations are rounded up to a picosecond.

@@ -74,9 +74,11 @@ std::string_view FolderOf(ConfigKind kind) {
     case ConfigKind::kModels:
       return "models";
     case ConfigKind::kJobs:
+      return "jobs";
+    case ConfigKind::kCollectives:
       break;
   }
-  return "jobs";
+  return "collectives";
 }
 
 SourceFile DirectoryConfigSource::ReadFile(const std::string& path) const {

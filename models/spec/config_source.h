@@ -9,9 +9,9 @@
 
 namespace stepsim {
 
-enum class ConfigKind { kHardware, kNetworks, kModels, kJobs };
+enum class ConfigKind { kHardware, kNetworks, kModels, kJobs, kCollectives };
 
-std::string_view FolderOf(ConfigKind kind);  // "hardware", "networks", "models", "jobs"
+std::string_view FolderOf(ConfigKind kind);  // "hardware", "networks", ...
 
 struct SourceFile {
   std::string name;  // for messages: the path

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "models/spec/collective_spec.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
 #include "sim/base/time.h"
@@ -16,7 +18,8 @@ struct PeakRates {  // dense, per GPU; 0 = the GPU has no unit for it
 };
 
 struct GpuSpec {
-  std::string name;  // "A100-SXM4-80GB"
+  std::string name;                // "A100-SXM4-80GB"
+  double compute_capability = 8.0;  // CUDA's: 7.0 Volta, 8.0 Ampere, 9.0 Hopper, 10.0 Blackwell
   PeakRates peak;
   Bandwidth hbm_bandwidth;
   Bytes memory;
@@ -31,13 +34,22 @@ struct LinkSpec {
   std::string type;       // "nvlink", "pcie", "infiniband", "ethernet", "efa", ...
   Bandwidth bandwidth;    // of one GPU (intra node) or of one NIC (network), nominal
   double efficiency = 1;  // reached fraction for large messages
-  Duration latency{};     // per hop of a collective, alpha
+  Duration latency{};     // per hop of a collective in the alpha_beta model
+  // What a hop costs beyond NCCL's own table (a plug-in transport, a long cable).
+  Duration added_latency{};
+  // TCP sockets: how many connections share the work, and what one of them can carry (0: no limit).
+  std::int64_t streams = 1;
+  Bandwidth stream_bandwidth;
 };
 
 struct NetworkSpec {
   std::string name;
   LinkSpec link;  // one NIC
   std::int64_t nics_per_node = 1;
+  // Spine: the bandwidth of a leaf's nodes over that of its uplinks; 1: full bisection. Groups
+  // within one leaf of nodes_per_leaf nodes do not see it (0: every group over two nodes does).
+  double oversubscription = 1;
+  std::int64_t nodes_per_leaf = 0;
 };
 
 struct HardwareSpec {
@@ -46,7 +58,10 @@ struct HardwareSpec {
   GpuSpec gpu;
   std::int64_t gpus_per_node = 1;
   LinkSpec intra_node;
+  bool switched = true;  // intra_node: every GPU reaches every other at full rate (NVSwitch)
+  std::string cpu = "intel";  // "intel", "amd", "arm", "power": NCCL's table depends on it
   NetworkSpec network;
+  std::vector<CollectivePoint> calibration;  // measured on this system
 };
 
 FlopRate PeakOf(const GpuSpec& gpu, DType dtype);

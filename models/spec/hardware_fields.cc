@@ -19,6 +19,10 @@ const StructTable<PeakRates>& PeakFields() {
 const StructTable<GpuSpec>& GpuFields() {
   static const StructTable<GpuSpec> table{
       Field("name", &GpuSpec::name, "the product's name, for reports").Required(),
+      Field("compute_capability", &GpuSpec::compute_capability,
+            "CUDA's number of the GPU's generation: 7.0 Volta, 8.0 Ampere, 9.0 Hopper, 10.0 "
+            "Blackwell")
+          .Range(3, 20),
       Field("peak", &GpuSpec::peak, PeakFields(), "peak rate by element type, per GPU").Required(),
       Field("hbm_bandwidth", &GpuSpec::hbm_bandwidth, "nominal bandwidth of the GPU's memory")
           .Required()
@@ -50,7 +54,16 @@ const StructTable<LinkSpec>& LinkFields() {
           .Above(0),
       Field("efficiency", &LinkSpec::efficiency, "reached fraction of it for large messages")
           .Range(0.001, 1),
-      Field("latency", &LinkSpec::latency, "fixed time of one hop of a collective"),
+      Field("latency", &LinkSpec::latency,
+            "fixed time of one hop of a collective in the alpha_beta model"),
+      Field("added_latency", &LinkSpec::added_latency,
+            "what one hop costs beyond NCCL's own table: a plug-in transport, a long cable"),
+      Field("streams", &LinkSpec::streams,
+            "TCP sockets: connections that share the work (NCCL_SOCKET_NTHREADS x "
+            "NCCL_NSOCKS_PERTHREAD)")
+          .Range(1, 4096),
+      Field("stream_bandwidth", &LinkSpec::stream_bandwidth,
+            "TCP sockets: what one connection can carry; 0: no limit"),
   };
   return table;
 }
@@ -60,6 +73,13 @@ const StructTable<NetworkSpec>& NetworkFields() {
       Field("name", &NetworkSpec::name, "the network's name, for reports").Required(),
       Field("nics_per_node", &NetworkSpec::nics_per_node, "NICs of a node").Range(1, 100'000),
       Field("link", &NetworkSpec::link, LinkFields(), "one NIC").Required(),
+      Field("oversubscription", &NetworkSpec::oversubscription,
+            "bandwidth of a leaf switch's nodes over that of its uplinks; 1: full bisection")
+          .Range(1, 1000),
+      Field("nodes_per_leaf", &NetworkSpec::nodes_per_leaf,
+            "nodes under one leaf switch, which do not see oversubscription; 0: every group of two "
+            "nodes does")
+          .Range(0, 1e6),
   };
   return table;
 }
@@ -74,8 +94,14 @@ const StructTable<HardwareSpec>& HardwareFields() {
       Field("gpu", &HardwareSpec::gpu, GpuFields(), "one GPU").Required(),
       Field("intra_node", &HardwareSpec::intra_node, LinkFields(), "one GPU's link inside the node")
           .Required(),
+      Field("switched", &HardwareSpec::switched,
+            "every GPU of a node reaches every other at full rate (NVSwitch)"),
+      Field("cpu", &HardwareSpec::cpu, "the host processors: NCCL's cost table depends on them")
+          .Choices({"intel", "amd", "arm", "power"}),
       Field("network", &HardwareSpec::network, NetworkFields(), "the network between the nodes")
           .Required(),
+      Field("calibration", &HardwareSpec::calibration, PointFields(),
+            "collectives measured on this system: predictions pass through these points"),
   };
   return table;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/collective_spec.h"
 #include "models/spec/hardware.h"
 #include "models/spec/model.h"
 #include "sim/base/dtype.h"
@@ -50,10 +51,6 @@ struct PrecisionSpec {
 };
 
 enum class OptimizerKind { kAdamW, kSgd, kSgdMomentum, kNone };
-
-struct CollectiveModelSpec {
-  std::string all_reduce = "ring";  // a row of models/cost's table
-};
 
 struct SimulateSpec {
   bool all_ranks = false;      // unfold the data-parallel replicas

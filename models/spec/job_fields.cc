@@ -99,14 +99,6 @@ const StructTable<PrecisionSpec>& PrecisionFields() {
   return table;
 }
 
-const StructTable<CollectiveModelSpec>& CollectiveFields() {
-  static const StructTable<CollectiveModelSpec> table{
-      Field("all_reduce", &CollectiveModelSpec::all_reduce, "algorithm of an all_reduce")
-          .Choices({"ring", "hierarchical"}),
-  };
-  return table;
-}
-
 const StructTable<SimulateSpec>& SimulateFields() {
   static const StructTable<SimulateSpec> table{
       Field("ranks", &SimulateSpec::all_ranks, kRankNames,
@@ -138,7 +130,7 @@ const StructTable<JobSpec>& JobFields() {
       Field("batch", &J::batch, BatchFields(), "what a step processes"),
       Field("precision", &J::precision, PrecisionFields(), "element types"),
       Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
-      Field("collectives", &J::collectives, CollectiveFields(), "cost models of the collectives"),
+      Field("collectives", &J::collectives, CollectiveModelFields(), "cost models of the collectives"),
       Field("simulate", &J::simulate, SimulateFields(), "how the job is simulated"),
       Field("mfu_convention", &J::mfu_convention, "which FLOPs count as useful")
           .Choices({"palm", "megatron", "torchtitan", "causal"}),

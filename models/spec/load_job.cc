@@ -1,6 +1,7 @@
 #include "models/spec/load_job.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -144,6 +145,16 @@ ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
   if (!expanded.hardware.IsNull()) {
     ReadStruct(expanded.hardware, HardwareFields(), "hardware", job.hardware, reading);
   }
+  try {
+    job.collectives.correction_table = LoadCorrections(job.collectives.corrections, source);
+  } catch (const ConfigError& error) {
+    for (Diagnostic diagnostic : error.diagnostics()) {
+      if (diagnostic.place.file.empty()) {
+        diagnostic.place = reading.PlaceOf("collectives.corrections");
+      }
+      reading.diagnostics.Add(diagnostic.place, diagnostic.message);
+    }
+  }
   // Without the model or the hardware most checks would only repeat that.
   if (is_complete) {
     DeriveDefaults(job, reading);
@@ -176,6 +187,27 @@ HardwareSpec LoadHardwareText(std::string_view text, const std::string& file_nam
 
 NetworkSpec LoadNetworkText(std::string_view text, const std::string& file_name) {
   return LoadText(text, file_name, ConfigKind::kNetworks, NetworkFields());
+}
+
+CollectiveCorrections LoadCorrectionsText(std::string_view text, const std::string& file_name) {
+  return LoadText(text, file_name, ConfigKind::kCollectives, CorrectionFields());
+}
+
+CollectiveCorrections LoadCorrections(const std::string& name, const ConfigSource& source) {
+  if (name == "none") return {};
+  if (auto named = source.FindNamed(ConfigKind::kCollectives, name)) {
+    if (!named->error.empty()) throw ConfigError(Place{named->name, 0, 0}, named->error);
+    return LoadCorrectionsText(named->text, named->name);
+  }
+  if (name == CollectiveModelSpec{}.corrections) return {};
+  const SourceFile file = source.ReadFile(name);
+  if (file.error.empty()) return LoadCorrectionsText(file.text, file.name);
+  const std::vector<std::string> names = source.Names(ConfigKind::kCollectives);
+  const std::string nearest = Nearest(name, names);
+  throw ConfigError(Place{},
+                    fmt::format("collectives.corrections: found '{}', allowed: none, a file{}{}{}",
+                                name, names.empty() ? "" : ", ", fmt::join(names, ", "),
+                                nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
 }
 
 ModelSpec LoadModelText(std::string_view text, const std::string& file_name) {

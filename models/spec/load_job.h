@@ -28,5 +28,10 @@ ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
 HardwareSpec LoadHardwareText(std::string_view text, const std::string& file_name);
 NetworkSpec LoadNetworkText(std::string_view text, const std::string& file_name);
 ModelSpec LoadModelText(std::string_view text, const std::string& file_name);
+CollectiveCorrections LoadCorrectionsText(std::string_view text, const std::string& file_name);
+
+// What `collectives.corrections` names: a file, or a name of configs/collectives; "none" and a
+// default that `source` does not have are an empty table. Throws ConfigError.
+CollectiveCorrections LoadCorrections(const std::string& name, const ConfigSource& source);
 
 }  // namespace stepsim

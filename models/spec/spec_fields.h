@@ -8,6 +8,10 @@
 
 namespace stepsim {
 
+const StructTable<CollectivePoint>& PointFields();
+const StructTable<CollectiveModelSpec>& CollectiveModelFields();
+const StructTable<CollectiveCorrections>& CorrectionFields();  // configs/collectives/*.yaml
+
 const StructTable<LinkSpec>& LinkFields();
 const StructTable<NetworkSpec>& NetworkFields();    // configs/networks/*.yaml
 const StructTable<HardwareSpec>& HardwareFields();  // configs/hardware/*.yaml

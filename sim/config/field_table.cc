@@ -41,6 +41,18 @@ std::string Keys(const FieldTable& table) {
   return fmt::format("{}", fmt::join(keys, ", "));
 }
 
+// The required keys and how many others there are; all of them where none is required.
+std::string Essentials(const FieldTable& table) {
+  std::vector<std::string_view> required;
+  for (const FieldRow& row : table.rows) {
+    if (row.is_required) required.push_back(row.key);
+  }
+  const std::size_t others = table.rows.size() - required.size();
+  if (required.empty() || others == 0) return Keys(table);
+  return fmt::format("{} and {} optional {}", fmt::join(required, ", "), others,
+                     others == 1 ? "key" : "keys");
+}
+
 ConfigNode WriteValue(const FieldRow& row, const FieldValue& value) {
   if (const auto* list = std::get_if<std::vector<double>>(&value)) {
     ConfigNode node;
@@ -120,9 +132,9 @@ std::string AllowedText(const FieldRow& row) {
     case FieldKind::kChoice:
       return fmt::format("{}", fmt::join(row.choices, ", "));
     case FieldKind::kStruct:
-      return fmt::format("a mapping with {}", Keys(*row.nested));
+      return fmt::format("a mapping with {}", Essentials(*row.nested));
     case FieldKind::kStructList:
-      return fmt::format("a list of mappings with {}", Keys(*row.nested));
+      return fmt::format("a list of mappings with {}", Essentials(*row.nested));
     case FieldKind::kReference:
       break;
   }

@@ -262,7 +262,7 @@ TEST_F(Cli, ListsEverythingThatAJobCanName) {
   const Answer all = Ask({"list"});
   EXPECT_EQ(all.status, kExitSuccess);
   for (const char* name : {"a100-80g-dgx", "ethernet-25g", "resnet-50", "lesson_serial", "ddp",
-                           "hierarchical", "palm", "step_time_s", ".trace.json.gz"}) {
+                           "palm", "step_time_s", ".trace.json.gz"}) {
     EXPECT_THAT(all.out, HasSubstr(std::string("  ") + name)) << name;
   }
   EXPECT_EQ(all.out.find("error:"), std::string::npos);

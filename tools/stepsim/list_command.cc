@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "models/cost/collective_cost.h"
 #include "models/parallel/strategy.h"
 #include "models/spec/load_job.h"
 #include "models/workload/model_flops.h"
@@ -100,8 +99,6 @@ constexpr std::array kKinds = {
     Kind{"jobs", "shipped examples: `stepsim run <name>`", ListJobs},
     Kind{"strategies", "`plan.strategy`",
          [](const ConfigSource&) { return ListTable(Strategies()); }},
-    Kind{"collectives", "`collectives.all_reduce`",
-         [](const ConfigSource&) { return ListTable(AllReduceAlgorithms()); }},
     Kind{"mfu_conventions", "`mfu_convention`",
          [](const ConfigSource&) { return ListTable(FlopConventions()); }},
     Kind{"metrics", "numbers of a result", ListMetrics},

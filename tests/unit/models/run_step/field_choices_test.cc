@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "models/cost/collective_cost.h"
 #include "models/parallel/strategy.h"
 #include "models/spec/spec_fields.h"
 #include "models/workload/model_flops.h"
@@ -32,7 +31,6 @@ std::vector<std::string> NamesOf(const Rows& rows) {
 
 TEST(FieldChoices, AreTheRowsOfTheTables) {
   EXPECT_EQ(ChoicesOf("plan.strategy"), NamesOf(Strategies()));
-  EXPECT_EQ(ChoicesOf("collectives.all_reduce"), NamesOf(AllReduceAlgorithms()));
   EXPECT_EQ(ChoicesOf("mfu_convention"), NamesOf(FlopConventions()));
 }
 

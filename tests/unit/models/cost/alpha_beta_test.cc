@@ -1,6 +1,6 @@
 // Every algorithm against numbers worked out by hand from the equations of models/README.md,
 // "Collectives".
-#include "models/cost/collective_cost.h"
+#include "models/cost/alpha_beta.h"
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ constexpr Placement kTwoNodes{8, 2, 4};
 constexpr Placement kOnePerNode{4, 4, 1};
 
 CollectiveRequest Request(CollectiveOp op, Placement placement) {
-  return {op, Bytes{80'000'000}, placement};
+  return {op, Bytes{80'000'000}, DType::kFp32, placement};
 }
 double Ring(CollectiveOp op, Placement placement) {
   return RingSeconds(Request(op, placement), Hardware());
@@ -86,36 +86,6 @@ TEST(Hierarchical, IsAnAllReduce) {
   EXPECT_THROW(
       HierarchicalAllReduceSeconds(Request(CollectiveOp::kAllGather, kTwoNodes), Hardware()),
       InternalError);
-}
-
-TEST(AllReduceAlgorithms, HaveNamesOfTheirOwn) {
-  std::set<std::string_view> names;
-  for (const CollectiveAlgorithm& algorithm : AllReduceAlgorithms()) {
-    EXPECT_TRUE(names.insert(algorithm.name).second) << algorithm.name;
-    EXPECT_FALSE(algorithm.doc.empty()) << algorithm.name;
-    EXPECT_EQ(FindAllReduceAlgorithm(algorithm.name), &algorithm);
-  }
-  EXPECT_EQ(FindAllReduceAlgorithm("tree of hope"), nullptr);
-}
-
-TEST(AllReduceAlgorithms, TakeNoTimeAlone) {
-  for (const CollectiveAlgorithm& algorithm : AllReduceAlgorithms()) {
-    EXPECT_EQ(algorithm.seconds(Request(CollectiveOp::kAllReduce, kAlone), Hardware()), 0)
-        << algorithm.name;
-  }
-}
-
-// However it is done, each of n ranks sends at least 2 (n-1)/n of the bytes (Patarasuk and Yuan
-// 2009), here at no more than the fastest link's 80 GB/s.
-TEST(AllReduceAlgorithms, AreBoundByBandwidth) {
-  for (const CollectiveAlgorithm& algorithm : AllReduceAlgorithms()) {
-    for (const Placement placement : {kOneNode, kTwoNodes, kOnePerNode}) {
-      const auto n = static_cast<double>(placement.ranks);
-      EXPECT_GE(algorithm.seconds(Request(CollectiveOp::kAllReduce, placement), Hardware()),
-                2 * (n - 1) / n * 1 * kMs)
-          << algorithm.name;
-    }
-  }
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // A flat ring over the slowest link: latency per step plus bytes over bandwidth.
-#include "models/cost/collective_cost.h"
+#include "models/cost/alpha_beta.h"
 #include "sim/base/check.h"
 
 namespace stepsim {

@@ -1,6 +1,6 @@
 // An all_reduce in three phases: reduce_scatter inside each node, all_reduce of each shard across
 // the nodes (one ring per local rank, sharing the node's NICs), all_gather inside each node.
-#include "models/cost/collective_cost.h"
+#include "models/cost/alpha_beta.h"
 #include "sim/base/check.h"
 
 namespace stepsim {

@@ -1,0 +1,16 @@
+// The textbook model: latency per step plus bytes over the bandwidth of the slowest link. For
+// arithmetic by hand and as the baseline that NCCL's model is compared with.
+#pragma once
+
+#include <string_view>
+
+#include "models/cost/collective_cost.h"
+
+namespace stepsim {
+
+// A flat ring. REQUIRES: no send_recv, no all_to_all.
+double RingSeconds(const CollectiveRequest& request, const HardwareSpec& hardware);
+// reduce_scatter in the node, all_reduce across nodes, all_gather in the node. REQUIRES: all_reduce.
+double HierarchicalAllReduceSeconds(const CollectiveRequest& request, const HardwareSpec& hardware);
+
+}  // namespace stepsim

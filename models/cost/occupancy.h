@@ -1,0 +1,27 @@
+// What does a piece of work take from its rank while it runs? Filled by the cost models, read by
+// models/contention.
+#pragma once
+
+#include <cstdint>
+
+#include "sim/graph/work.h"
+
+namespace stepsim {
+
+struct Occupancy {
+  TaskKind kind = TaskKind::kCompute;
+  ComputeClass compute_class = ComputeClass::kMemory;  // compute only
+
+  // Compute: thread blocks of a static grid and how many of them one SM holds at a time. 0 tiles: a
+  // persistent kernel or one of very many small blocks, whose rate follows the SMs without steps.
+  double tiles = 0;
+  double tiles_per_sm = 1;
+  // Collectives: SMs held from the moment the kernel is resident.
+  double sms = 0;
+
+  double hbm = 0;      // bytes/s through HBM while it runs alone
+  double intra = 0;    // share of the rank's NVLink (or PCIe) bandwidth, 0..1
+  double network = 0;  // share of the rank's part of the NICs, 0..1
+};
+
+}  // namespace stepsim
