@@ -224,7 +224,7 @@ TEST(LoadJob, AnEmptyListOfLayers) {
   EXPECT_THAT(
       ErrorOf("{model: {name: m, layers: []}, hardware: box}"),
       testing::StartsWith("job.yaml:1:27: model.layers: found an empty list, allowed: a list of "
-                          "mappings with name,"));
+                          "mappings with name "));
 }
 
 // The same job as JSON, and with anchors and merge keys.
