@@ -120,17 +120,6 @@ class JobChecker {
     CheckDdp();
   }
 
- private:
-  // A check is meaningless when one of the values it compares could not be read.
-  bool AnyInvalid(std::initializer_list<std::string_view> paths) const {
-    return std::any_of(paths.begin(), paths.end(),
-                       [&](std::string_view path) { return reading_.IsInvalid(path); });
-  }
-
-  void Report(std::string_view path, std::string_view message) {
-    reading_.diagnostics.Add(reading_.PlaceOf(path), fmt::format("{}: {}", path, message));
-  }
-
   void CheckCluster() {
     const std::int64_t available = job_.hardware.gpus_per_node;
     if (!AnyInvalid({"gpus_per_node", "hardware.gpus_per_node"}) &&
@@ -158,6 +147,17 @@ class JobChecker {
                                            "'folded'",
                                            job_.gpus(), kMostUnfolded));
     }
+  }
+
+ private:
+  // A check is meaningless when one of the values it compares could not be read.
+  bool AnyInvalid(std::initializer_list<std::string_view> paths) const {
+    return std::any_of(paths.begin(), paths.end(),
+                       [&](std::string_view path) { return reading_.IsInvalid(path); });
+  }
+
+  void Report(std::string_view path, std::string_view message) {
+    reading_.diagnostics.Add(reading_.PlaceOf(path), fmt::format("{}: {}", path, message));
   }
 
   // tf32 and fp8 exist only in the linears (models/README.md, "Operators").
@@ -366,6 +366,12 @@ void CheckJob(const JobSpec& job, FieldReading& reading) {
   CheckEffect(job, reading);
   CheckNetworkSettings(job, reading);
   JobChecker(job, reading).Check();
+}
+
+void CheckCluster(const JobSpec& job, FieldReading& reading) {
+  JobChecker(job, reading).CheckCluster();
+  if (job.nodes != 1 || !reading.IsGiven("network")) return;
+  reading.diagnostics.Add(reading.PlaceOf("network"), "network: has no effect with nodes: 1");
 }
 
 std::vector<std::string_view> KeysWithoutEffect(const JobSpec& job) {

@@ -13,6 +13,8 @@ constexpr std::array kCommands = {
     Command{"run", "how long is a step, where is communication exposed, what MFU",
             "stepsim run gpt2_ddp_8xa100 --set network=ethernet-25g --export result.json",
             AddRunCommand},
+    Command{"cost", "how long does one collective, GEMM, attention or memory kernel take alone",
+            "stepsim cost all_reduce --hardware dgx-h100 --nodes 2", AddCostCommand},
     Command{"list", "what exists: hardware, networks, models, jobs, metrics, writers, ...",
             "stepsim list hardware", AddListCommand},
     Command{"describe", "one field or metric: meaning, unit, default, range",

@@ -1,0 +1,312 @@
+// stepsim cost gemm, attention and memory: one kernel that has the GPU to itself.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/cost/kernel_cost.h"
+#include "models/workload/kernel_work.h"
+#include "sim/base/units.h"
+#include "tools/stepsim/cost_command.h"
+#include "tools/stepsim/size_range.h"
+
+namespace stepsim {
+namespace {
+
+constexpr std::int64_t kMostElements = 1'000'000'000;       // m, n, k, tokens
+constexpr std::int64_t kMostBytes = 1'000'000'000'000'000;  // a petabyte
+constexpr double kMostWork = 1e15;  // elements of one matrix: far below the end of int64
+constexpr std::string_view kDefaultBytes = "1KiB:8GiB:x2";
+constexpr double kMicro = 1e6;
+
+// One option whose values are combined with all others', the last one varying fastest.
+struct Axis {
+  std::string key;  // column: "m"
+  std::vector<std::int64_t> values;
+};
+
+struct Point {
+  std::vector<std::int64_t> shape;  // one value per axis
+  ComputeWork work;
+  KernelCost cost;
+};
+
+Axis ReadAxis(const CostQuestion& question, const std::string& key, const std::string& option,
+              std::string_view otherwise, Diagnostics& diagnostics) {
+  const std::string text = question.Text(option, otherwise);
+  if (text.empty()) {
+    diagnostics.Add({}, fmt::format("{}: missing, allowed: a whole number such as 4096, a list or "
+                                    "a range such as 1024:8192:x2",
+                                    option));
+    return {key, {}};
+  }
+  return {key, ParseRange(text, {option, Unit::kNone, kMostElements}, diagnostics)};
+}
+
+std::vector<std::vector<std::int64_t>> Combine(const std::vector<Axis>& axes) {
+  std::vector<std::vector<std::int64_t>> shapes(1);
+  for (const Axis& axis : axes) {
+    std::vector<std::vector<std::int64_t>> longer;
+    for (const auto& shape : shapes) {
+      for (const std::int64_t value : axis.values) {
+        longer.push_back(shape);
+        longer.back().push_back(value);
+      }
+    }
+    if (longer.size() > kMostRangePoints) {
+      throw ConfigError(Place{}, fmt::format("cost: found more than {} combinations of sizes, "
+                                             "allowed: at most that many",
+                                             kMostRangePoints));
+    }
+    shapes = std::move(longer);
+  }
+  return shapes;
+}
+
+void CheckPeak(const GpuSpec& gpu, const std::string& hardware, DType dtype) {
+  if (PeakOf(gpu, dtype).value > 0) return;
+  std::vector<std::string_view> names;
+  for (const DType other : {DType::kFp32, DType::kTf32, DType::kBf16, DType::kFp16, DType::kFp8}) {
+    if (PeakOf(gpu, other).value > 0) names.push_back(ToString(other));
+  }
+  throw ConfigError(Place{"--dtype " + std::string(ToString(dtype)), 0, 0},
+                    fmt::format("found a type for which hardware {} has no peak, allowed: {}",
+                                hardware, fmt::join(names, ", ")));
+}
+
+// The matrices, the sums and their traffic must stay below 2^63.
+void CheckWork(double elements) {
+  if (elements <= kMostWork) return;
+  throw ConfigError(Place{}, fmt::format("cost: found about {} elements, allowed: at most {}",
+                                         FormatCount(elements), FormatCount(kMostWork)));
+}
+
+// ---- Showing ----
+
+struct KernelTable {
+  const CostOp& op;
+  const ClusterSpec& cluster;
+  DType dtype = DType::kBf16;
+  std::vector<Axis> axes;
+  std::vector<Point> points;
+  std::string note;  // beside the operation's name: "causal, backward"
+};
+
+double FlopRateOf(const Point& p) {
+  return p.cost.seconds > 0 ? p.work.flops.value / p.cost.seconds : 0;
+}
+double ByteRateOf(const Point& p) {
+  return p.cost.seconds > 0 ? ToDouble(p.work.bytes) / p.cost.seconds : 0;
+}
+double FractionOfPeak(const Point& p, const KernelTable& table) {
+  const double peak = PeakOf(table.cluster.hardware.gpu, table.dtype).value;
+  return peak > 0 ? FlopRateOf(p) / peak : 0;
+}
+double FractionOfHbm(const Point& p, const KernelTable& table) {
+  return ByteRateOf(p) / table.cluster.hardware.gpu.hbm_bandwidth.value;
+}
+double Waves(const Point& p, const KernelTable& table) {
+  const double slots = p.cost.tiles_per_sm * static_cast<double>(table.cluster.hardware.gpu.sms);
+  return p.cost.tiles > 0 ? std::ceil(p.cost.tiles / slots) : 0;
+}
+
+std::string ErrorText(const KernelTable& table) {
+  double low = 1e9, high = 0;
+  bool is_extrapolated = false;
+  for (const Point& point : table.points) {
+    is_extrapolated = is_extrapolated || point.cost.is_extrapolated;
+    if (point.cost.residual <= 0) continue;
+    low = std::min(low, point.cost.residual);
+    high = std::max(high, point.cost.residual);
+  }
+  std::string text = "unknown";
+  if (high > 0) {
+    text = fmt::format("{} to {} expected (median of the fit)", FormatResidual(low, false),
+                       FormatResidual(high, false));
+  }
+  if (is_extrapolated) text += "; * outside the measured shapes";
+  return text;
+}
+
+std::string HeaderText(const KernelTable& table) {
+  const HardwareSpec& hardware = table.cluster.hardware;
+  const GpuSpec& gpu = hardware.gpu;
+  std::string text = fmt::format("# stepsim cost {}{}{}: one kernel alone on the GPU\n",
+                                 table.op.name, table.note.empty() ? "" : ", ", table.note);
+  text += fmt::format("# hardware     {}: {}, {} SMs, {} {} dense, HBM {}\n", hardware.name,
+                      gpu.name, gpu.sms, FormatFlopRate(PeakOf(gpu, table.dtype).value),
+                      ToString(table.dtype), FormatBandwidth(gpu.hbm_bandwidth.value));
+  return text + fmt::format("# error        {}\n#\n", ErrorText(table));
+}
+
+bool HasFlops(const KernelTable& table) { return table.op.family != CostFamily::kMemory; }
+bool HasTiles(const KernelTable& table) { return table.op.family == CostFamily::kGemm; }
+
+std::vector<std::vector<std::string>> HeaderRows(const KernelTable& table) {
+  std::vector<std::string> titles, units;
+  const auto add = [&](std::string title, std::string unit) {
+    titles.push_back(std::move(title));
+    units.push_back(std::move(unit));
+  };
+  for (const Axis& axis : table.axes)
+    add(axis.key == "bytes" ? "size" : axis.key, axis.key == "bytes" ? "(B)" : "");
+  add("type", "");
+  add("time", "(us)");
+  if (HasFlops(table)) {
+    add("rate", "(TFLOP/s)");
+    add("of peak", "");
+  }
+  add("HBM", "(GB/s)");
+  add("of HBM", "");
+  add("bound by", "");
+  if (HasTiles(table)) {
+    add("tiles", "");
+    add("waves", "");
+  }
+  add("error", "");
+  return {titles, units};
+}
+
+std::vector<std::string> PointText(const Point& point, const KernelTable& table) {
+  std::vector<std::string> cells;
+  for (const std::int64_t value : point.shape) cells.push_back(fmt::format("{}", value));
+  cells.emplace_back(ToString(table.dtype));
+  cells.push_back(FormatShort(point.cost.seconds * kMicro));
+  if (HasFlops(table)) {
+    cells.push_back(FormatShort(FlopRateOf(point) / 1e12));
+    cells.push_back(fmt::format("{:.1f}%", FractionOfPeak(point, table) * 100));
+  }
+  cells.push_back(FormatShort(ByteRateOf(point) / 1e9));
+  cells.push_back(fmt::format("{:.1f}%", FractionOfHbm(point, table) * 100));
+  cells.emplace_back(point.cost.bound);
+  if (HasTiles(table)) {
+    const double waves = Waves(point, table);
+    cells.push_back(waves > 0 ? fmt::format("{:.0f}", point.cost.tiles) : "-");
+    cells.push_back(waves > 0 ? fmt::format("{:.0f}", waves) : "-");
+  }
+  cells.push_back(FormatResidual(point.cost.residual, point.cost.is_extrapolated));
+  return cells;
+}
+
+ResultTable Exported(const KernelTable& table) {
+  ResultTable result{{"op", "hardware", "gpu"}};
+  for (const Axis& axis : table.axes) result.columns.push_back(axis.key);
+  for (const char* key :
+       {"dtype", "time_us", "flops", "hbm_bytes", "tflops", "fraction_of_peak", "hbm_gbps",
+        "fraction_of_hbm", "bound", "tiles", "waves", "residual", "is_extrapolated"}) {
+    result.columns.emplace_back(key);
+  }
+  for (const Point& p : table.points) {
+    std::vector<Cell> row = {std::string(table.op.name), table.cluster.hardware.name,
+                             table.cluster.hardware.gpu.name};
+    row.insert(row.end(), p.shape.begin(), p.shape.end());
+    row.insert(row.end(),
+               {std::string(ToString(table.dtype)), p.cost.seconds * kMicro, p.work.flops.value,
+                p.work.bytes.value, FlopRateOf(p) / 1e12, FractionOfPeak(p, table),
+                ByteRateOf(p) / 1e9, FractionOfHbm(p, table), std::string(p.cost.bound),
+                p.cost.tiles, Waves(p, table), p.cost.residual, p.cost.is_extrapolated});
+    result.rows.push_back(std::move(row));
+  }
+  return result;
+}
+
+CostAnswer Show(const KernelTable& table) {
+  std::vector<std::vector<std::string>> rows = HeaderRows(table);
+  const std::size_t header_rows = rows.size();
+  for (const Point& point : table.points) rows.push_back(PointText(point, table));
+  CostAnswer answer;
+  answer.text = HeaderText(table) + AlignedText(rows, header_rows);
+  answer.table = Exported(table);
+  answer.facts = {{"note", table.note}, {"expected_error", ErrorText(table)}};
+  return answer;
+}
+
+template <class MakeWork>
+CostAnswer PriceAll(KernelTable table, const MakeWork& make_work) {
+  const GpuSpec& gpu = table.cluster.hardware.gpu;
+  for (const std::vector<std::int64_t>& shape : Combine(table.axes)) {
+    const ComputeWork work = make_work(shape);
+    table.points.push_back({shape, work, PriceKernel(work, gpu)});
+  }
+  return Show(table);
+}
+
+double Real(std::int64_t number) { return static_cast<double>(number); }
+
+}  // namespace
+
+CostAnswer PriceGemms(const CostQuestion& question, const ConfigSource& configs) {
+  Diagnostics diagnostics;
+  std::vector<Axis> axes;
+  for (const char* key : {"m", "n", "k"}) {
+    axes.push_back(ReadAxis(question, key, std::string("--") + key, "", diagnostics));
+  }
+  axes.push_back(ReadAxis(question, "batch", "--batch", "1", diagnostics));
+  const DType dtype = DTypeOf(question, DType::kBf16, diagnostics);
+  const ClusterSpec cluster = ClusterOf(question, configs, diagnostics);
+  CheckPeak(cluster.hardware.gpu, cluster.hardware.name, dtype);
+  return PriceAll(
+      {*question.op, cluster, dtype, axes, {}, ""}, [&](const std::vector<std::int64_t>& shape) {
+        const std::int64_t m = shape[0], n = shape[1], k = shape[2], batch = shape[3];
+        CheckWork(Real(batch) * (Real(m) * Real(k) + Real(k) * Real(n) + Real(m) * Real(n)));
+        ComputeWork work = GemmWork(dtype, m, n, k);
+        work.flops = work.flops * Real(batch);
+        work.bytes = work.bytes * batch;
+        work.batch = batch;
+        return work;
+      });
+}
+
+CostAnswer PriceAttention(const CostQuestion& question, const ConfigSource& configs) {
+  Diagnostics diagnostics;
+  std::vector<Axis> axes = {ReadAxis(question, "batch", "--batch", "1", diagnostics),
+                            ReadAxis(question, "seq", "--seq", "", diagnostics),
+                            ReadAxis(question, "heads", "--heads", "", diagnostics),
+                            {"kv_heads", {0}},
+                            ReadAxis(question, "head_dim", "--head-dim", "128", diagnostics)};
+  if (question.Has("--kv-heads")) {
+    axes[3] = ReadAxis(question, "kv_heads", "--kv-heads", "", diagnostics);
+  }
+  const DType dtype = DTypeOf(question, DType::kBf16, diagnostics);
+  const ClusterSpec cluster = ClusterOf(question, configs, diagnostics);
+  CheckPeak(cluster.hardware.gpu, cluster.hardware.name, dtype);
+  const bool is_causal = question.Has("--causal"), is_backward = question.Has("--backward");
+  KernelTable table{
+      *question.op,
+      cluster,
+      dtype,
+      axes,
+      {},
+      fmt::format("{}, {}", is_causal ? "causal" : "full", is_backward ? "backward" : "forward")};
+  for (std::vector<std::int64_t> shape : Combine(axes)) {
+    const std::int64_t heads = shape[2];
+    if (shape[3] == 0) shape[3] = heads;
+    if (heads % shape[3] != 0) {
+      throw ConfigError(
+          Place{fmt::format("--kv-heads {}", shape[3]), 0, 0},
+          fmt::format("heads ({}) must be a multiple of kv_heads ({})", heads, shape[3]));
+    }
+    CheckWork(Real(shape[0]) * Real(shape[1]) * Real(heads) * Real(shape[4]));
+    const AttentionShape attention{shape[0], shape[1], heads, shape[3], shape[4], is_causal};
+    const ComputeWork work = is_backward ? AttentionBackwardWork(attention, dtype)
+                                         : AttentionForwardWork(attention, dtype);
+    table.points.push_back({shape, work, PriceKernel(work, cluster.hardware.gpu)});
+  }
+  return Show(table);
+}
+
+CostAnswer PriceMemoryKernels(const CostQuestion& question, const ConfigSource& configs) {
+  Diagnostics diagnostics;
+  const std::vector<Axis> axes = {
+      {"bytes", ParseRange(question.Text("--bytes", kDefaultBytes),
+                           {"--bytes", Unit::kBytes, kMostBytes}, diagnostics)}};
+  const DType dtype = DTypeOf(question, DType::kBf16, diagnostics);
+  const ClusterSpec cluster = ClusterOf(question, configs, diagnostics);
+  return PriceAll(
+      {*question.op, cluster, dtype, axes, {}, ""},
+      [&](const std::vector<std::int64_t>& shape) { return MemoryWork(dtype, Bytes{shape[0]}); });
+}
+
+}  // namespace stepsim
