@@ -41,7 +41,7 @@ class RangeParser {
 
  private:
   bool IsBytes() const { return rule_.unit == Unit::kBytes; }
-  const char* Noun() const { return IsBytes() ? "bytes" : "values"; }
+  const char* Noun() const { return IsBytes() ? " of bytes" : ""; }
 
   bool Refuse(const std::string& message) {
     constexpr std::size_t kLongest = 80;
@@ -134,7 +134,7 @@ class RangeParser {
     } else if (parsed.value != std::floor(parsed.value) || parsed.value < 1 ||
                parsed.value > static_cast<double>(rule_.most)) {
       Refuse(
-          fmt::format("found '{}', allowed: a whole number of {} from 1 to {}", text, Noun(),
+          fmt::format("found '{}', allowed: a whole number{} from 1 to {}", text, Noun(),
                       IsBytes() ? FormatBytes(Bytes{rule_.most}) : fmt::format("{}", rule_.most)));
     } else {
       return static_cast<std::int64_t>(parsed.value);
