@@ -234,7 +234,7 @@ TEST_F(Cli, DescribesFieldsAndMetrics) {
 }
 
 TEST_F(Cli, SchemasAreJson) {
-  for (const char* kind : {"job", "hardware", "network", "model"}) {
+  for (const char* kind : {"job", "hardware", "network", "model", "collectives"}) {
     const auto schema = nlohmann::json::parse(Ask({"schema", kind}).out);
     EXPECT_THAT(schema["$schema"].get<std::string>(), HasSubstr("json-schema.org"));
   }

@@ -93,9 +93,8 @@ TEST_F(Cost, BandwidthsFollowNcclTestsDefinitions) {
   const std::map<std::string, double> factors = {{"all_reduce", 2 * (n - 1) / n},
                                                  {"all_gather", (n - 1) / n},
                                                  {"reduce_scatter", (n - 1) / n},
-                                                 {"all_to_all", (n - 1) / n},
                                                  {"broadcast", 1},
-                                                 {"reduce", 1},
+                                                 {"reduce", 1}};
   for (const auto& [op, factor] : factors) {
     for (const Json& row : RowsOf({op, "--hardware", "dgx-h100", "--nodes", "2"})) {
       const double algbw = row["algbw_gbps"], bytes = row["size_bytes"], us = row["time_us"];

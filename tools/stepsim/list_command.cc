@@ -66,6 +66,12 @@ Rows ListModels(const ConfigSource& configs) {
   });
 }
 
+Rows ListCorrections(const ConfigSource& configs) {
+  return ListFiles(configs, ConfigKind::kCollectives, [](const SourceFile& file) {
+    return LoadCorrectionsText(file.text, file.name).description;
+  });
+}
+
 Rows ListJobs(const ConfigSource& configs) {
   return ListFiles(configs, ConfigKind::kJobs, [&](const SourceFile& file) {
     const JobSpec job = LoadJobText(file.text, file.name, {}, configs).job;
@@ -97,6 +103,7 @@ constexpr std::array kKinds = {
     Kind{"networks", "overlays: `network:` of a job", ListNetworks},
     Kind{"models", "network descriptions: `model:` of a job", ListModels},
     Kind{"jobs", "shipped examples: `stepsim run <name>`", ListJobs},
+    Kind{"corrections", "of NCCL's table: `collectives.corrections`", ListCorrections},
     Kind{"strategies", "`plan.strategy`",
          [](const ConfigSource&) { return ListTable(Strategies()); }},
     Kind{"mfu_conventions", "`mfu_convention`",
