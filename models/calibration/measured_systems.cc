@@ -171,7 +171,7 @@ const HardwareSpec* SystemMapper::FindProfile(const MeasuredCollective& point) c
 
 void SystemMapper::ApplyFabric(const MeasuredCollective& point, HardwareSpec& hardware) const {
   const FabricText fabric = ParseFabric(point.intra_fabric);
-  hardware.gpus_per_node = std::max(hardware.gpus_per_node, point.gpus_per_node);
+  hardware.gpus_per_node = point.gpus_per_node;
   if (fabric.is_cube_mesh) {
     const std::int64_t ranks = std::min<std::int64_t>(point.ranks / point.nodes, kWholeCubeMesh);
     hardware.intra_node.bandwidth =
@@ -194,7 +194,8 @@ void SystemMapper::ApplyNetwork(const MeasuredCollective& point, HardwareSpec& h
   int best_score = NetworkScore(hardware.network, nic);
   for (const NetworkSpec& network : networks_) {
     const int score = NetworkScore(network, nic);
-    if (score <= best_score) continue;
+    // A network of the shelf beats the profile's own: its parameters belong to the transport.
+    if (score < best_score || score == 0) continue;
     hardware.network = network;
     best_score = score;
   }
