@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "models/calibration/error_statistics.h"
-#include "models/cost/correction_row.h"
+#include "models/cost/collective_correction.h"
 #include "sim/base/time.h"
 
 namespace stepsim {
