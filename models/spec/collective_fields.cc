@@ -21,14 +21,17 @@ const std::vector<std::string> kCollectiveNames = {
 const StructTable<CollectiveCorrection>& CorrectionRowFields() {
   using C = CollectiveCorrection;
   static const StructTable<C> table{
-      Field("transport", &C::transport, "of the slowest link of the group; * for any"),
+      Field("transport", &C::transport,
+            "of the slowest link of the group; node: any inside a node; network: any between nodes; "
+            "*: any"),
+      Field("generation", &C::generation, "of the GPU: volta, ampere, hopper, blackwell; * for any"),
       Field("algorithm", &C::algorithm, "ring, tree, ...; * for any"),
       Field("protocol", &C::protocol, "ll, ll128, simple; * for any"),
       Field("collective", &C::collective, "all_reduce, ...; * for any"),
       Field("latency_factor", &C::latency_factor, "of NCCL's latency").Range(0, 1000),
       Field("added_latency", &C::added_latency, "on top of it"),
       Field("time_factor", &C::time_factor, "of NCCL's time for the bytes").Range(0.01, 1000),
-      Field("ramp", &C::ramp, "size at which the bytes take twice as long as in the long run"),
+      Field("ramp", &C::ramp, "transfers as short as this take twice as long as in the long run"),
       Field("ramp_exponent", &C::ramp_exponent, "how fast that fades with the size").Range(0, 10),
       Field("residual", &C::residual, "median |error| of the fit; 0: unknown").Range(0, 10),
   };
@@ -62,9 +65,10 @@ const StructTable<CollectivePoint>& PointFields() {
 const StructTable<CollectiveModelSpec>& CollectiveModelFields() {
   using C = CollectiveModelSpec;
   static const StructTable<C> table{
-      Field("model", &C::model, kModelNames,
-            "nccl: NCCL's algorithms and its choice, corrected by measurements; alpha_beta: latency "
-            "per step plus bytes over bandwidth"),
+      Field(
+          "model", &C::model, kModelNames,
+          "nccl: NCCL's algorithms and its choice, corrected by measurements; alpha_beta: latency "
+          "per step plus bytes over bandwidth"),
       Field("nccl_version", &C::nccl_version, "whose cost table is used, such as 2.18 or 2.27.3"),
       Field("algorithm", &C::algorithm, "as NCCL_ALGO: 'ring', '^tree', 'allreduce:tree,ring'")
           .Unset("NCCL chooses")

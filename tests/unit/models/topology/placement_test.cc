@@ -50,8 +50,8 @@ TEST(PlaceGroup, RefusesAnEmptyGroup) {
 TEST(Links, ReachTheirEfficiency) {
   EXPECT_DOUBLE_EQ(IntraNode(SlowNetwork()).bandwidth.value, 80e9);
   EXPECT_EQ(IntraNode(SlowNetwork()).latency, Duration{2'000'000});
-  EXPECT_DOUBLE_EQ(NodeUplink(SlowNetwork()).bandwidth.value, 20e9);  // 2 x 12.5 x 0.8
-  EXPECT_EQ(NodeUplink(SlowNetwork()).latency, Duration{5'000'000});
+  EXPECT_DOUBLE_EQ(GroupUplink(SlowNetwork(), {16, 2, 8}).bandwidth.value, 20e9);  // 2 x 12.5 x 0.8
+  EXPECT_EQ(GroupUplink(SlowNetwork(), {16, 2, 8}).latency, Duration{5'000'000});
 }
 
 TEST(SlowestOfRing, StaysInsideOneNode) {
