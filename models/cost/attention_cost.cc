@@ -26,8 +26,7 @@ double AttentionSeconds(const ComputeWork& work, const GpuSpec& gpu, std::int64_
   const double efficiency =
       gpu.attention_efficiency * pass * HeadFactor(work.k, curve.head_dim_ramp);
   const double sm_rate = PeakOf(gpu, work.dtype).value / Real(gpu.sms) * efficiency;
-  const double blocks =
-      Real(work.batch) * std::ceil(Real(work.m) / Real(curve.query_rows));
+  const double blocks = Real(work.batch) * std::ceil(Real(work.m) / Real(curve.query_rows));
   // Under a causal mask the mean row sees half of the keys, the longest one all of them.
   const double longest_over_mean = work.causal ? 2 : 1;
   const double keys = Real(work.n) / longest_over_mean;

@@ -42,12 +42,13 @@ GemmTime TimeOf(const ComputeWork& work, const GemmCurve& curve, const Machine& 
   const double blocks =
       Real(CeilDiv(work.m, tile.m)) * Real(CeilDiv(work.n, tile.n)) * Real(work.batch * split);
   const double steps = Real(work.k) / Real(split) + curve.k_overhead;
-  const double block = 2 * Real(tile.m) * Real(tile.n) * steps / (machine.sm_rate * tile.efficiency);
+  const double block =
+      2 * Real(tile.m) * Real(tile.n) * steps / (machine.sm_rate * tile.efficiency);
   GemmTime time{Waves(blocks / Real(machine.sms), curve.tail) * block, blocks};
   if (split > 1) {
     constexpr double kPartialSum = 4 + 4;  // bytes written and read again
-    time.seconds += kPartialSum * Real(split) * Real(work.m) * Real(work.n) * Real(work.batch) /
-                    machine.hbm;
+    time.seconds +=
+        kPartialSum * Real(split) * Real(work.m) * Real(work.n) * Real(work.batch) / machine.hbm;
   }
   return time;
 }

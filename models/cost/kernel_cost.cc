@@ -25,8 +25,8 @@ KernelCost PriceGemm(const ComputeWork& work, const GpuSpec& gpu, const GemmCurv
   const GemmTime time = TimeOnSms(work, gpu, curve, sms);
   cost.tiles = time.tiles;
   cost.residual = curve.residual;
-  const bool is_own = curve.dtype == work.dtype || (ElementSize(curve.dtype).value == 2 &&
-                                                    ElementSize(work.dtype).value == 2);
+  const bool is_own = curve.dtype == work.dtype ||
+                      (ElementSize(curve.dtype).value == 2 && ElementSize(work.dtype).value == 2);
   cost.is_extrapolated = !is_own || work.flops < curve.smallest ||
                          (curve.largest.value > 0 && work.flops > curve.largest);
   const double memory = curve.memory_efficiency.value_or(gpu.memory_efficiency);

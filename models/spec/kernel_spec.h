@@ -28,13 +28,13 @@ struct GemmCurve {
   DType dtype = DType::kBf16;
   double efficiency = 1;  // relative to gpu.gemm_efficiency
   std::vector<GemmTile> tiles;
-  double tail = 1;        // share of the time that comes in whole waves: 1 static grid, 0 smooth
-  double k_overhead = 0;  // start and end of a tile, in steps of k
+  double tail = 1;           // share of the time that comes in whole waves: 1 static grid, 0 smooth
+  double k_overhead = 0;     // start and end of a tile, in steps of k
   std::int64_t split_k = 1;  // most thread blocks that share one tile's k
-  double input_gradient = 1;   // speed of NN relative to TN
-  double weight_gradient = 1;  // speed of NT relative to TN
-  double fp32_output = 1;      // speed with a 32-bit result of 16-bit operands
-  double misaligned = 1;       // speed with rows that are no multiple of 16 bytes
+  double input_gradient = 1;                // speed of NN relative to TN
+  double weight_gradient = 1;               // speed of NT relative to TN
+  double fp32_output = 1;                   // speed with a 32-bit result of 16-bit operands
+  double misaligned = 1;                    // speed with rows that are no multiple of 16 bytes
   std::optional<double> memory_efficiency;  // unset: gpu.memory_efficiency
   std::optional<Duration> latency;          // unset: gpu.kernel_latency
   // What the curve was fitted to, and how well.
@@ -44,12 +44,12 @@ struct GemmCurve {
 
 // Fused (flash) attention. The defaults leave gpu.attention_efficiency as it is.
 struct AttentionCurve {
-  double forward = 1;            // relative to gpu.attention_efficiency
+  double forward = 1;  // relative to gpu.attention_efficiency
   double backward = 1;
-  double key_ramp = 0;           // start and end of a row of tiles, in keys
-  double head_dim_ramp = 0;      // head size at which the softmax takes as long as the products
-  std::int64_t query_rows = 128;  // rows of the scores that a thread block computes
-  double tail = 0;               // as of GEMMs, in units of the longest block
+  double key_ramp = 0;              // start and end of a row of tiles, in keys
+  double head_dim_ramp = 0;         // head size at which the softmax takes as long as the products
+  std::int64_t query_rows = 128;    // rows of the scores that a thread block computes
+  double tail = 0;                  // as of GEMMs, in units of the longest block
   std::optional<Duration> latency;  // unset: gpu.kernel_latency
   double residual = 0;
 };
