@@ -31,6 +31,7 @@ struct CollectiveRequest {
 struct CollectiveCost {
   double seconds = 0;          // alone, with corrections and calibration
   double nccl_seconds = 0;     // as NCCL's own table predicts: what NCCL chooses by
+  double latency_seconds = 0;  // the part of `seconds` that does not depend on the bytes
   std::string_view algorithm;  // "ring"; names live as long as the program
   std::string_view protocol;   // "ll128"
   std::int64_t channels = 0;

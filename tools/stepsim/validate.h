@@ -8,7 +8,7 @@
 namespace stepsim {
 
 struct ValidateOptions {
-  std::string kind;  // "collectives"
+  std::string kind;  // "collectives", "kernels"
   std::string table;
   std::string calibrate = "none";
   std::string leave_one_out;  // "", "system" (collectives), "shape" (kernels)
