@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/spec/collective_spec.h"
+#include "models/spec/kernel_spec.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
 #include "sim/base/time.h"
@@ -24,8 +25,12 @@ struct GpuSpec {
   Bandwidth hbm_bandwidth;
   Bytes memory;
   std::int64_t sms = 1;
-  double gemm_efficiency = 1;       // reached fraction of the peak, large GEMMs
-  double attention_efficiency = 1;  // reached fraction of the peak, fused attention
+  // Reached fraction of the peak. A curve makes it that of a product that fills every SM with its
+  // best tile; without one it holds for every shape.
+  double gemm_efficiency = 1;
+  std::vector<GemmCurve> gemm;      // by element type
+  double attention_efficiency = 1;  // fused attention, forward and backward
+  AttentionCurve attention;
   double memory_efficiency = 1;     // reached fraction of hbm_bandwidth, memory-bound kernels
   Duration kernel_latency{};        // fixed time of a kernel on the device
 };

@@ -32,9 +32,13 @@ const StructTable<GpuSpec>& GpuFields() {
       Field("gemm_efficiency", &GpuSpec::gemm_efficiency,
             "reached fraction of the peak in large matrix products")
           .Range(0.001, 1),
+      Field("gemm", &GpuSpec::gemm, GemmCurveFields(),
+            "how matrix products depend on their shape, by element type"),
       Field("attention_efficiency", &GpuSpec::attention_efficiency,
             "reached fraction of the peak in fused attention")
           .Range(0.001, 1),
+      Field("attention", &GpuSpec::attention, AttentionCurveFields(),
+            "how fused attention depends on its shape"),
       Field("memory_efficiency", &GpuSpec::memory_efficiency,
             "reached fraction of hbm_bandwidth in memory-bound kernels")
           .Range(0.001, 1),

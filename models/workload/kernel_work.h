@@ -14,10 +14,16 @@
 
 namespace stepsim {
 
+struct GemmShape {
+  std::int64_t m = 1, n = 1, k = 1;
+  std::int64_t groups = 1;  // equal products in one kernel: experts, heads
+};
+
 // C[m,n] = A[m,k] B[k,n]: every matrix moves through HBM once. `output` is the type of C, where it
 // is not that of A and B (fp8).
-ComputeWork GemmWork(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k);
-ComputeWork GemmWork(DType dtype, DType output, std::int64_t m, std::int64_t n, std::int64_t k);
+ComputeWork GemmWork(DType dtype, DType output, const GemmShape& shape, Pass pass);
+ComputeWork GemmWork(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
+                     Pass pass = Pass::kForward);
 
 struct AttentionShape {
   std::int64_t batch = 1;

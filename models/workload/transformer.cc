@@ -138,11 +138,11 @@ class TransformerBuilder {
     const bool casts = OperandType() != parameter_;
     if (casts) AddCast(linear);
     Operator& op = AddOperator(linear.name, Product(rows, linear.out, linear.in));
-    op.backward_input.push_back(Product(rows, linear.in, linear.out));
+    op.backward_input.push_back(Product(rows, linear.in, linear.out, Pass::kInputGradient));
     for (int i = 0; i < gradients_to_add; ++i) {
       op.backward_input.push_back(Moves(kPasses.gradient_add, rows * linear.in));
     }
-    op.backward_weight.push_back(Product(linear.out, linear.in, rows));
+    op.backward_weight.push_back(Product(linear.out, linear.in, rows, Pass::kWeightGradient));
     if (linear.bias != kNoParameter) {  // sum over the rows
       op.backward_weight.push_back(Moves(1, rows * linear.out + linear.out));
     }
@@ -253,8 +253,9 @@ class TransformerBuilder {
     return MemoryWork(activation_, passes, elements);
   }
 
-  ComputeWork Product(std::int64_t m, std::int64_t n, std::int64_t k) const {
-    return GemmWork(compute_, activation_, m, n, k);
+  ComputeWork Product(std::int64_t m, std::int64_t n, std::int64_t k,
+                      Pass pass = Pass::kForward) const {
+    return GemmWork(compute_, activation_, {m, n, k}, pass);
   }
 
   // As the operands of a linear lie in memory.

@@ -8,7 +8,7 @@
 namespace stepsim {
 
 struct ValidateOptions {
-  std::string kind;  // "collectives"
+  std::string kind;  // "collectives", "kernels"
   std::string table;
   std::string calibrate = "none";
   std::string leave_one_out;  // "", "system" (collectives), "shape" (kernels)
@@ -22,5 +22,6 @@ struct ValidateOptions {
 std::string ReadTable(const std::string& path);
 
 void ValidateCollectives(const ValidateOptions& options, const Session& session);
+void ValidateKernels(const ValidateOptions& options, const Session& session);
 
 }  // namespace stepsim

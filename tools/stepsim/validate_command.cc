@@ -22,6 +22,7 @@ struct Kind {
 };
 constexpr std::array kKinds = {
     Kind{"collectives", "nccl-tests results: error by link class and size", ValidateCollectives},
+    Kind{"kernels", "matrix products: error by GPU and element type", ValidateKernels},
 };
 
 void Validate(const ValidateOptions& options, const Session& session) {
@@ -68,7 +69,8 @@ void AddValidateCommand(CLI::App& app, const Session& session) {
                  "curve; knots: every second size. Points told are not scored")
       ->type_name("HOW");
   app.add_option("--leave-one-out", options->leave_one_out,
-                 "system: predict each cluster by corrections fitted on the others of the table")
+                 "system: predict each cluster by corrections fitted on the others of the table; shape: "
+                 "predict each matrix product by curves fitted without its m, n, k")
       ->type_name("WHAT");
   app.add_option("--corrections", options->corrections,
                  "corrections of NCCL's table: a file of configs/collectives, or none")
@@ -78,7 +80,7 @@ void AddValidateCommand(CLI::App& app, const Session& session) {
       ->type_name("VERSION");
   app.add_option("--export", options->export_path, "write one line per point")
       ->type_name("FILE.csv");
-  app.add_option("--fit", options->fit_path, "fit corrections to the table and write them")
+  app.add_option("--fit", options->fit_path, "fit to the table and write: corrections of collectives, curves of kernels")
       ->type_name("FILE.yaml");
   app.callback([options, &session] { Validate(*options, session); });
 }
