@@ -60,36 +60,47 @@ const HardwareSpec& KernelValidation::HardwareOf(const KernelGroup& group) const
   return *hardware;
 }
 
-std::vector<KernelPoint> KernelValidation::PointsOf(const KernelGroup& group) const {
-  std::vector<KernelPoint> points;
+// Single products: kernels for experts reach the memory less well, and would bend the curve.
+std::vector<std::size_t> KernelValidation::RowsToFit(const KernelGroup& group) const {
+  std::vector<std::size_t> rows;
   for (const std::size_t i : group.rows) {
-    points.push_back({table_.rows[i].work, table_.rows[i].seconds});
+    if (table_.rows[i].work.batch == 1) rows.push_back(i);
   }
+  return rows.size() < kFewestRows ? std::vector<std::size_t>{} : rows;
+}
+
+std::vector<KernelPoint> KernelValidation::PointsOf(const std::vector<std::size_t>& rows) const {
+  std::vector<KernelPoint> points;
+  for (const std::size_t i : rows) points.push_back({table_.rows[i].work, table_.rows[i].seconds});
   return points;
 }
 
 std::vector<std::optional<KernelPrediction>> KernelValidation::Predict(bool left_out) const {
   std::vector<std::optional<KernelPrediction>> predictions(table_.rows.size());
   for (const KernelGroup& group : groups_) {
-    const GpuSpec& gpu = HardwareOf(group).gpu;
-    if (left_out && group.rows.size() >= kFewestRows) {
-      const std::vector<double> seconds = PredictLeftOut(PointsOf(group), gpu, group.dtype, kFolds);
-      for (std::size_t i = 0; i < group.rows.size(); ++i) {
-        predictions[group.rows[i]] = KernelPrediction{seconds[i], true};
-      }
-      continue;
+    const GpuSpec& shipped = HardwareOf(group).gpu;
+    const std::vector<std::size_t> rows =
+        left_out ? RowsToFit(group) : std::vector<std::size_t>{};
+    GpuSpec gpu = shipped;
+    if (!rows.empty()) {
+      gpu.gemm = {FitGemmCurve(PointsOf(rows), shipped, group.dtype)};
     }
     for (const std::size_t i : group.rows) {
-      predictions[i] = KernelPrediction{PriceKernel(table_.rows[i].work, gpu).seconds, false};
+      predictions[i] =
+          KernelPrediction{PriceKernel(table_.rows[i].work, gpu).seconds, !rows.empty()};
     }
+    if (rows.empty()) continue;
+    const std::vector<double> seconds =
+        PredictLeftOut(PointsOf(rows), shipped, group.dtype, kFolds);
+    for (std::size_t i = 0; i < rows.size(); ++i) predictions[rows[i]]->seconds = seconds[i];
   }
   return predictions;
 }
 
 std::optional<GemmCurve> KernelValidation::Fit(const KernelGroup& group) const {
-  if (group.rows.size() < kFewestRows) return std::nullopt;
+  const std::vector<KernelPoint> points = PointsOf(RowsToFit(group));
+  if (points.empty()) return std::nullopt;
   const GpuSpec& gpu = HardwareOf(group).gpu;
-  const std::vector<KernelPoint> points = PointsOf(group);
   GemmCurve curve = FitGemmCurve(points, gpu, group.dtype);
   curve.residual = MedianError(points, PredictLeftOut(points, gpu, group.dtype, kFolds));
   return curve;

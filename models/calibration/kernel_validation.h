@@ -44,7 +44,9 @@ class KernelValidation {
   double GemmEfficiencyOf(const KernelGroup& group) const;
 
  private:
-  std::vector<KernelPoint> PointsOf(const KernelGroup& group) const;
+  // The rows that a curve is fitted to; empty: too few.
+  std::vector<std::size_t> RowsToFit(const KernelGroup& group) const;
+  std::vector<KernelPoint> PointsOf(const std::vector<std::size_t>& rows) const;
   const HardwareSpec& HardwareOf(const KernelGroup& group) const;
 
   KernelTable table_;

@@ -76,7 +76,7 @@ class StepBuilder {
   void Optimize(const Moment& moment) {
     strategy_.BeforeOptimizer(moment);
     rank_.SetPosition(Phase::kOptimizer, {moment.microstep, moment.step});
-    for (const ComputeWork& work : OptimizerWork(job_.optimizer, workload_)) {
+    for (const ComputeWork& work : OptimizerWork(job_.optimizer, job_.optimizer_impl, workload_)) {
       rank_.Launch(rank_.compute(), work, "optimizer");
     }
   }

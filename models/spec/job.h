@@ -51,6 +51,11 @@ struct PrecisionSpec {
 };
 
 enum class OptimizerKind { kAdamW, kSgd, kSgdMomentum, kNone };
+// torch.optim's implementations: many tensors at a time, one kernel for all, one by one.
+enum class OptimizerImpl { kForeach, kFused, kForLoop };
+
+enum class KernelMode { kEager, kCompiled, kFused };
+enum class AttentionKind { kFlash, kUnfused };
 
 struct SimulateSpec {
   bool all_ranks = false;      // unfold the data-parallel replicas
@@ -68,7 +73,10 @@ struct JobSpec {
   ParallelPlan plan;
   BatchSpec batch;
   PrecisionSpec precision;
+  KernelMode kernels = KernelMode::kEager;  // the memory-bound ones of a transformer
+  AttentionKind attention = AttentionKind::kFlash;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
+  OptimizerImpl optimizer_impl = OptimizerImpl::kForeach;
   CollectiveModelSpec collectives;
   SimulateSpec simulate;
   std::string mfu_convention = "palm";

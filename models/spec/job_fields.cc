@@ -20,6 +20,20 @@ constexpr std::array kOptimizerNames = {
     EnumName<OptimizerKind>{OptimizerKind::kSgdMomentum, "sgd_momentum"},
     EnumName<OptimizerKind>{OptimizerKind::kNone, "none"},
 };
+constexpr std::array kOptimizerImplNames = {
+    EnumName<OptimizerImpl>{OptimizerImpl::kForeach, "foreach"},
+    EnumName<OptimizerImpl>{OptimizerImpl::kFused, "fused"},
+    EnumName<OptimizerImpl>{OptimizerImpl::kForLoop, "for_loop"},
+};
+constexpr std::array kKernelModeNames = {
+    EnumName<KernelMode>{KernelMode::kEager, "eager"},
+    EnumName<KernelMode>{KernelMode::kCompiled, "compiled"},
+    EnumName<KernelMode>{KernelMode::kFused, "fused"},
+};
+constexpr std::array kAttentionNames = {
+    EnumName<AttentionKind>{AttentionKind::kFlash, "flash"},
+    EnumName<AttentionKind>{AttentionKind::kUnfused, "unfused"},
+};
 constexpr std::array kRankNames = {
     EnumName<bool>{false, "folded"},
     EnumName<bool>{true, "all"},
@@ -129,8 +143,16 @@ const StructTable<JobSpec>& JobFields() {
       Field("plan", &J::plan, PlanFields(), "how the work is spread"),
       Field("batch", &J::batch, BatchFields(), "what a step processes"),
       Field("precision", &J::precision, PrecisionFields(), "element types"),
+      Field("kernels", &J::kernels, kKernelModeNames,
+            "the memory-bound kernels of a transformer: PyTorch eager, torch.compile, or fused by "
+            "hand (Apex, Transformer Engine, Liger)"),
+      Field("attention", &J::attention, kAttentionNames,
+            "flash: one kernel, the scores stay on chip; unfused: the scores go through HBM"),
       Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
-      Field("collectives", &J::collectives, CollectiveModelFields(), "cost models of the collectives"),
+      Field("optimizer_impl", &J::optimizer_impl, kOptimizerImplNames,
+            "torch.optim's implementation: foreach, fused or for_loop"),
+      Field("collectives", &J::collectives, CollectiveModelFields(),
+            "cost models of the collectives"),
       Field("simulate", &J::simulate, SimulateFields(), "how the job is simulated"),
       Field("mfu_convention", &J::mfu_convention, "which FLOPs count as useful")
           .Choices({"palm", "megatron", "torchtitan", "causal"}),
