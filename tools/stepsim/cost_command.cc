@@ -80,6 +80,8 @@ constexpr std::array kOptions = {
               "measured corrections of NCCL's table; none: as NCCL predicts"},
     OptionRow{"--all", "", kCollectives, "",
               "every algorithm and protocol, not only the one that NCCL chooses"},
+    OptionRow{"--sms", "SIZES", kGemm | kAttention | kMemory, "",
+              "SMs that the kernel may use, as beside a collective (default: all)"},
     OptionRow{"--m", "SIZES", kGemm, "", "rows of the result: a number, a list or a range"},
     OptionRow{"--n", "SIZES", kGemm, "", "columns of the result"},
     OptionRow{"--k", "SIZES", kGemm, "", "length of the sums"},
@@ -178,6 +180,7 @@ void RunCost(const std::string& op, CostQuestion& question, const Session& sessi
 std::string GroupOf(unsigned families) {
   if (families == kAny) return "Options";
   if ((families & kCollectives) != 0) return "Collectives";
+  if (families == (kGemm | kAttention | kMemory)) return "Kernels";
   return (families & kGemm) != 0 ? "Matrix products" : "Attention";
 }
 

@@ -45,6 +45,15 @@ Axis ReadAxis(const CostQuestion& question, const std::string& key, const std::s
   return {key, ParseRange(text, {option, Unit::kNone, kMostElements}, diagnostics)};
 }
 
+// The last axis of every kernel: one value, all SMs of the GPU, unless the user names others.
+Axis ReadSms(const CostQuestion& question, const GpuSpec& gpu) {
+  const std::string text = question.Text("--sms", fmt::format("{}", gpu.sms));
+  Diagnostics diagnostics;
+  Axis axis{"sms", ParseRange(text, {"--sms", Unit::kNone, gpu.sms}, diagnostics)};
+  diagnostics.ThrowIfAny();
+  return axis;
+}
+
 std::vector<std::vector<std::int64_t>> Combine(const std::vector<Axis>& axes) {
   std::vector<std::vector<std::int64_t>> shapes(1);
   for (const Axis& axis : axes) {
@@ -108,7 +117,7 @@ double FractionOfHbm(const Point& p, const KernelTable& table) {
   return ByteRateOf(p) / table.cluster.hardware.gpu.hbm_bandwidth.value;
 }
 double Waves(const Point& p, const KernelTable& table) {
-  const double slots = p.cost.tiles_per_sm * static_cast<double>(table.cluster.hardware.gpu.sms);
+  const double slots = p.cost.tiles_per_sm * static_cast<double>(p.shape.back());
   return p.cost.tiles > 0 ? std::ceil(p.cost.tiles / slots) : 0;
 }
 
@@ -223,12 +232,14 @@ CostAnswer Show(const KernelTable& table) {
   return answer;
 }
 
+// `make_work` turns a shape into work; it may put a default right in it.
 template <class MakeWork>
-CostAnswer PriceAll(KernelTable table, const MakeWork& make_work) {
+CostAnswer PriceAll(KernelTable table, const CostQuestion& question, const MakeWork& make_work) {
   const GpuSpec& gpu = table.cluster.hardware.gpu;
-  for (const std::vector<std::int64_t>& shape : Combine(table.axes)) {
+  table.axes.push_back(ReadSms(question, gpu));
+  for (std::vector<std::int64_t>& shape : Combine(table.axes)) {
     const ComputeWork work = make_work(shape);
-    table.points.push_back({shape, work, PriceKernel(work, gpu)});
+    table.points.push_back({shape, work, PriceKernel(work, gpu, shape.back())});
   }
   return Show(table);
 }
@@ -245,67 +256,58 @@ CostAnswer PriceGemms(const CostQuestion& question, const ConfigSource& configs)
   }
   axes.push_back(ReadAxis(question, "batch", "--batch", "1", diagnostics));
   const DType dtype = DTypeOf(question, DType::kBf16, diagnostics);
+  const DType output = dtype == DType::kFp8 ? DType::kBf16 : dtype;
   const ClusterSpec cluster = ClusterOf(question, configs, diagnostics);
   CheckPeak(cluster.hardware.gpu, cluster.hardware.name, dtype);
-  return PriceAll(
-      {*question.op, cluster, dtype, axes, {}, ""}, [&](const std::vector<std::int64_t>& shape) {
-        const std::int64_t m = shape[0], n = shape[1], k = shape[2], batch = shape[3];
-        CheckWork(Real(batch) * (Real(m) * Real(k) + Real(k) * Real(n) + Real(m) * Real(n)));
-        ComputeWork work = GemmWork(dtype, m, n, k);
-        work.flops = work.flops * Real(batch);
-        work.bytes = work.bytes * batch;
-        work.batch = batch;
-        return work;
-      });
+  return PriceAll({*question.op, cluster, dtype, axes, {}, ""}, question,
+                  [&](const std::vector<std::int64_t>& shape) {
+                    const GemmShape gemm{shape[0], shape[1], shape[2], shape[3]};
+                    const double m = Real(gemm.m), n = Real(gemm.n), k = Real(gemm.k);
+                    CheckWork(Real(gemm.groups) * (m * k + k * n + m * n));
+                    return GemmWork(dtype, output, gemm, Pass::kForward);
+                  });
 }
 
 CostAnswer PriceAttention(const CostQuestion& question, const ConfigSource& configs) {
   Diagnostics diagnostics;
-  std::vector<Axis> axes = {ReadAxis(question, "batch", "--batch", "1", diagnostics),
-                            ReadAxis(question, "seq", "--seq", "", diagnostics),
-                            ReadAxis(question, "heads", "--heads", "", diagnostics),
-                            {"kv_heads", {0}},
-                            ReadAxis(question, "head_dim", "--head-dim", "128", diagnostics)};
-  if (question.Has("--kv-heads")) {
-    axes[3] = ReadAxis(question, "kv_heads", "--kv-heads", "", diagnostics);
-  }
+  std::vector<Axis> axes;
+  axes.push_back(ReadAxis(question, "batch", "--batch", "1", diagnostics));
+  axes.push_back(ReadAxis(question, "seq", "--seq", "", diagnostics));
+  axes.push_back(ReadAxis(question, "heads", "--heads", "", diagnostics));
+  axes.push_back(question.Has("--kv-heads")
+                     ? ReadAxis(question, "kv_heads", "--kv-heads", "", diagnostics)
+                     : Axis{"kv_heads", {0}});  // as many as query heads
+  axes.push_back(ReadAxis(question, "head_dim", "--head-dim", "128", diagnostics));
   const DType dtype = DTypeOf(question, DType::kBf16, diagnostics);
   const ClusterSpec cluster = ClusterOf(question, configs, diagnostics);
   CheckPeak(cluster.hardware.gpu, cluster.hardware.name, dtype);
   const bool is_causal = question.Has("--causal"), is_backward = question.Has("--backward");
-  KernelTable table{
-      *question.op,
-      cluster,
-      dtype,
-      axes,
-      {},
-      fmt::format("{}, {}", is_causal ? "causal" : "full", is_backward ? "backward" : "forward")};
-  for (std::vector<std::int64_t> shape : Combine(axes)) {
-    const std::int64_t heads = shape[2];
-    if (shape[3] == 0) shape[3] = heads;
-    if (heads % shape[3] != 0) {
-      throw ConfigError(
-          Place{fmt::format("--kv-heads {}", shape[3]), 0, 0},
-          fmt::format("heads ({}) must be a multiple of kv_heads ({})", heads, shape[3]));
+  const std::string note =
+      fmt::format("{}, {}", is_causal ? "causal" : "full", is_backward ? "backward" : "forward");
+  const auto make_work = [&](std::vector<std::int64_t>& shape) {
+    if (shape[3] == 0) shape[3] = shape[2];
+    const AttentionShape attention{shape[0], shape[1], shape[2], shape[3], shape[4], is_causal};
+    if (attention.heads % attention.kv_heads != 0) {
+      throw ConfigError(Place{fmt::format("--kv-heads {}", attention.kv_heads), 0, 0},
+                        fmt::format("heads ({}) must be a multiple of kv_heads ({})",
+                                    attention.heads, attention.kv_heads));
     }
-    CheckWork(Real(shape[0]) * Real(shape[1]) * Real(heads) * Real(shape[4]));
-    const AttentionShape attention{shape[0], shape[1], heads, shape[3], shape[4], is_causal};
-    const ComputeWork work = is_backward ? AttentionBackwardWork(attention, dtype)
-                                         : AttentionForwardWork(attention, dtype);
-    table.points.push_back({shape, work, PriceKernel(work, cluster.hardware.gpu)});
-  }
-  return Show(table);
+    CheckWork(Real(attention.batch) * Real(attention.sequence) * Real(attention.heads) *
+              Real(attention.head_dim));
+    return is_backward ? AttentionBackwardWork(attention, dtype)
+                       : AttentionForwardWork(attention, dtype);
+  };
+  return PriceAll({*question.op, cluster, dtype, axes, {}, note}, question, make_work);
 }
 
 CostAnswer PriceMemoryKernels(const CostQuestion& question, const ConfigSource& configs) {
   Diagnostics diagnostics;
-  const std::vector<Axis> axes = {
-      {"bytes", ParseRange(question.Text("--bytes", kDefaultBytes),
-                           {"--bytes", Unit::kBytes, kMostBytes}, diagnostics)}};
+  const Axis bytes{"bytes", ParseRange(question.Text("--bytes", kDefaultBytes),
+                                       {"--bytes", Unit::kBytes, kMostBytes}, diagnostics)};
   const DType dtype = DTypeOf(question, DType::kBf16, diagnostics);
   const ClusterSpec cluster = ClusterOf(question, configs, diagnostics);
   return PriceAll(
-      {*question.op, cluster, dtype, axes, {}, ""},
+      {*question.op, cluster, dtype, {bytes}, {}, ""}, question,
       [&](const std::vector<std::int64_t>& shape) { return MemoryWork(dtype, Bytes{shape[0]}); });
 }
 
