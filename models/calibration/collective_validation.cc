@@ -88,6 +88,7 @@ void CollectiveValidation::FindFitPoints() {
     point.generation = GenerationName(machine.hardware.gpu.compute_capability);
     point.algorithm = cost.algorithm;
     point.protocol = cost.protocol;
+    point.collective = ToString(points_[i].op);
     point.latency = cost.latency_seconds;
     point.transfer = cost.seconds - cost.latency_seconds;
     point.measured = points_[i].seconds;
@@ -167,7 +168,8 @@ void CollectiveValidation::PredictCurve(const Curve& curve, const ValidationOpti
     if (options.predictor == Predictor::kNaiveRing && !has_ring) continue;
     const CollectiveCost cost = pricer(RequestOf(points_[i], machine));
     Prediction& prediction = predictions[i];
-    prediction.seconds = cost.seconds;
+    const bool is_bare = options.predictor == Predictor::kBareNccl;
+    prediction.seconds = is_bare ? cost.nccl_seconds : cost.seconds;
     prediction.algorithm = cost.algorithm;
     prediction.protocol = cost.protocol;
     prediction.is_calibration = told.count(points_[i].size.value) > 0;

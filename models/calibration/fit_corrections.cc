@@ -19,8 +19,9 @@ using Parameters = Eigen::Vector3d;
 
 // Errors beyond this count linearly (pseudo-Huber), so that outliers cannot drag a row.
 constexpr double kOutlier = 0.1;
-// A system counts as this many points, whatever it has.
-constexpr double kSystemWeight = 30;
+// A system counts as this many points, whatever it has; one with few counts for less.
+constexpr double kSystemWeight = 10;
+constexpr double kFewPoints = 4;
 constexpr double kMicrosecond = 1e-6;
 // Where nothing is known, and how far a level may stray from the one above (standard deviations of
 // the logarithms).
@@ -116,30 +117,40 @@ class RowFit {
 };
 
 struct RowKey {
-  std::string transport, generation, algorithm, protocol;
+  std::string transport, generation, algorithm, protocol, collective;
   auto operator<=>(const RowKey&) const = default;
 };
 
 enum Level { kKind, kTransport, kGeneration };
 constexpr std::array kLevels = {kKind, kTransport, kGeneration};
 
+// Messages between pairs share no schedule with the rest: rows of their own.
+bool IsPairwise(std::string_view collective) {
+  return collective == "all_to_all" || collective == "send_recv";
+}
+
 RowKey KeyOf(const FitPoint& point, Level level) {
   const std::string kind = IsWithinNode(point.transport) ? "node" : "network";
   return {level == kKind ? kind : point.transport, level == kGeneration ? point.generation : "*",
-          point.algorithm, point.protocol};
+          point.algorithm, point.protocol, IsPairwise(point.collective) ? point.collective : "*"};
 }
 
-std::vector<WeightedPoint> Weigh(const std::vector<FitPoint>& points) {
-  const auto is_usable = [](const FitPoint& point) {
-    return point.latency > 0 && point.transfer > 0 && point.measured > 0;
-  };
-  std::map<std::string, double> count;
-  for (const FitPoint& point : points) count[point.group] += is_usable(point) ? 1 : 0;
-  std::vector<WeightedPoint> weighted;
+// The points of each row; in a row every system weighs the same.
+std::map<RowKey, std::vector<WeightedPoint>> RowsOf(const std::vector<FitPoint>& points,
+                                                    Level level) {
+  std::map<RowKey, std::vector<WeightedPoint>> rows;
   for (const FitPoint& point : points) {
-    if (is_usable(point)) weighted.push_back({&point, kSystemWeight / count[point.group]});
+    const bool is_usable = point.latency > 0 && point.transfer > 0 && point.measured > 0;
+    if (is_usable) rows[KeyOf(point, level)].push_back({&point, 1});
   }
-  return weighted;
+  for (auto& [key, members] : rows) {
+    std::map<std::string_view, double> count;
+    for (const WeightedPoint& w : members) ++count[w.point->group];
+    for (WeightedPoint& w : members) {
+      w.weight = kSystemWeight / std::max(kFewPoints, count[w.point->group]);
+    }
+  }
+  return rows;
 }
 
 CollectiveCorrection MakeRow(const RowKey& key, const Parameters& p,
@@ -149,6 +160,7 @@ CollectiveCorrection MakeRow(const RowKey& key, const Parameters& p,
   row.generation = key.generation;
   row.algorithm = key.algorithm;
   row.protocol = key.protocol;
+  row.collective = key.collective;
   row.latency_factor = std::exp(p[0]);
   row.time_factor = std::exp(p[1]);
   row.ramp = DurationFromSeconds(std::exp(p[2]));
@@ -163,14 +175,11 @@ CollectiveCorrection MakeRow(const RowKey& key, const Parameters& p,
 }  // namespace
 
 CollectiveCorrections FitCorrections(const std::vector<FitPoint>& points, const std::string& name) {
-  const std::vector<WeightedPoint> weighted = Weigh(points);
   std::map<RowKey, Parameters> found;
   std::vector<std::vector<CollectiveCorrection>> levels;
   for (const Level level : kLevels) {
-    std::map<RowKey, std::vector<WeightedPoint>> rows;
-    for (const WeightedPoint& w : weighted) rows[KeyOf(*w.point, level)].push_back(w);
     levels.emplace_back();
-    for (const auto& [key, members] : rows) {
+    for (const auto& [key, members] : RowsOf(points, level)) {
       const bool is_root = level == kKind;
       const FitPoint& first = *members.front().point;
       const Parameters mean =
@@ -183,6 +192,9 @@ CollectiveCorrections FitCorrections(const std::vector<FitPoint>& points, const 
   CollectiveCorrections table;
   table.name = name;
   for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
+    // Rows of one collective before those of any.
+    std::stable_partition(level->begin(), level->end(),
+                          [](const CollectiveCorrection& row) { return row.collective != "*"; });
     table.rows.insert(table.rows.end(), level->begin(), level->end());
   }
   return table;
