@@ -21,13 +21,13 @@ using Parameters = Eigen::Vector3d;
 constexpr double kOutlier = 0.1;
 // A system counts as this many points, whatever it has; one with few counts for less.
 constexpr double kSystemWeight = 10;
-constexpr double kFewPoints = 4;
+constexpr double kFewPoints = 8;
 constexpr double kMicrosecond = 1e-6;
 // Where nothing is known, and how far a level may stray from the one above (standard deviations of
 // the logarithms).
 const Parameters kStart(0.3, 0.0, std::log(7 * kMicrosecond));
 const Parameters kRootSpread(0.7, 0.15, 2.0);
-const Parameters kLevelSpread(0.5, 0.1, 1.0);
+const Parameters kLevelSpread(0.4, 0.08, 0.8);
 constexpr int kIterations = 60;
 
 struct WeightedPoint {
