@@ -20,7 +20,7 @@ using Parameters = Eigen::Vector3d;
 // Errors beyond this count linearly (pseudo-Huber), so that outliers cannot drag a row.
 constexpr double kOutlier = 0.1;
 // A system counts as this many points, whatever it has; one with few counts for less.
-constexpr double kSystemWeight = 10;
+constexpr double kSystemWeight = 2;
 constexpr double kFewPoints = 8;
 constexpr double kMicrosecond = 1e-6;
 // Where nothing is known, and how far a level may stray from the one above (standard deviations of
