@@ -1,6 +1,7 @@
 #include "models/cost/nccl_tables.h"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "sim/base/check.h"
@@ -139,14 +140,18 @@ std::span<const NcclTable> NcclTables() { return kTables; }
 
 bool IsNcclVersion(std::string_view version) { return ParseVersion(version).has_value(); }
 
-const NcclTable& NcclTableFor(std::string_view text) {
+int NcclMinor(std::string_view text) {
   const std::optional<Version> version = ParseVersion(text);
   SIM_CHECK(version.has_value(), "the version has been checked");
-  if (version->major > 2) return kTables.back();
+  if (version->major != 2) return version->major > 2 ? std::numeric_limits<int>::max() : 0;
+  return version->minor;
+}
+
+const NcclTable& NcclTableFor(std::string_view version) {
+  const int minor = NcclMinor(version);
   const NcclTable* found = &kTables.front();
-  if (version->major < 2) return *found;
   for (const NcclTable& table : kTables) {
-    if (table.minor <= version->minor) found = &table;
+    if (table.minor <= minor) found = &table;
   }
   return *found;
 }

@@ -53,6 +53,9 @@ std::span<const NcclTable> NcclTables();
 const NcclTable& NcclTableFor(std::string_view version);
 const NcclTable& NewestNcclTable();
 
+// The second number of a release of NCCL 2; beyond all where the first is larger.
+int NcclMinor(std::string_view version);
+
 // Two or three numbers with dots and nothing but an optional "+" behind them.
 bool IsNcclVersion(std::string_view version);
 
