@@ -88,7 +88,6 @@ void CollectiveValidation::FindFitPoints() {
     point.generation = GenerationName(machine.hardware.gpu.compute_capability);
     point.algorithm = cost.algorithm;
     point.protocol = cost.protocol;
-    point.collective = ToString(points_[i].op);
     point.latency = cost.latency_seconds;
     point.transfer = cost.seconds - cost.latency_seconds;
     point.measured = points_[i].seconds;

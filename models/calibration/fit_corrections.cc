@@ -117,22 +117,17 @@ class RowFit {
 };
 
 struct RowKey {
-  std::string transport, generation, algorithm, protocol, collective;
+  std::string transport, generation, algorithm, protocol;
   auto operator<=>(const RowKey&) const = default;
 };
 
 enum Level { kKind, kTransport, kGeneration };
 constexpr std::array kLevels = {kKind, kTransport, kGeneration};
 
-// Messages between pairs share no schedule with the rest: rows of their own.
-bool IsPairwise(std::string_view collective) {
-  return collective == "all_to_all" || collective == "send_recv";
-}
-
 RowKey KeyOf(const FitPoint& point, Level level) {
   const std::string kind = IsWithinNode(point.transport) ? "node" : "network";
   return {level == kKind ? kind : point.transport, level == kGeneration ? point.generation : "*",
-          point.algorithm, point.protocol, IsPairwise(point.collective) ? point.collective : "*"};
+          point.algorithm, point.protocol};
 }
 
 // The points of each row; in a row every system weighs the same.
@@ -160,7 +155,6 @@ CollectiveCorrection MakeRow(const RowKey& key, const Parameters& p,
   row.generation = key.generation;
   row.algorithm = key.algorithm;
   row.protocol = key.protocol;
-  row.collective = key.collective;
   row.latency_factor = std::exp(p[0]);
   row.time_factor = std::exp(p[1]);
   row.ramp = DurationFromSeconds(std::exp(p[2]));
@@ -192,9 +186,6 @@ CollectiveCorrections FitCorrections(const std::vector<FitPoint>& points, const 
   CollectiveCorrections table;
   table.name = name;
   for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
-    // Rows of one collective before those of any.
-    std::stable_partition(level->begin(), level->end(),
-                          [](const CollectiveCorrection& row) { return row.collective != "*"; });
     table.rows.insert(table.rows.end(), level->begin(), level->end());
   }
   return table;

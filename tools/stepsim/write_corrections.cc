@@ -14,14 +14,12 @@ std::string RowYaml(const CollectiveCorrection& row) {
   const auto pattern = [](const std::string& text) {
     return text == "*" ? std::string("\"*\"") : text;
   };
-  const std::string collective =
-      row.collective == "*" ? "" : fmt::format("collective: {}, ", row.collective);
   return fmt::format(
-      "  - {{transport: {}, generation: {}, algorithm: {}, protocol: {}, {}latency_factor: {:.3f}, "
+      "  - {{transport: {}, generation: {}, algorithm: {}, protocol: {}, latency_factor: {:.3f}, "
       "time_factor: {:.3f}, ramp: {:.3f} us, residual: {:.3f}}}\n",
       pattern(row.transport), pattern(row.generation), pattern(row.algorithm),
-      pattern(row.protocol), collective, row.latency_factor, row.time_factor,
-      ToMicroseconds(row.ramp), row.residual);
+      pattern(row.protocol), row.latency_factor, row.time_factor, ToMicroseconds(row.ramp),
+      row.residual);
 }
 
 }  // namespace
