@@ -167,7 +167,8 @@ void CollectiveValidation::PredictCurve(const Curve& curve, const ValidationOpti
     if (options.predictor == Predictor::kNaiveRing && !has_ring) continue;
     const CollectiveCost cost = pricer(RequestOf(points_[i], machine));
     Prediction& prediction = predictions[i];
-    prediction.seconds = cost.seconds;
+    const bool is_bare = options.predictor == Predictor::kBareNccl;
+    prediction.seconds = is_bare ? cost.nccl_seconds : cost.seconds;
     prediction.algorithm = cost.algorithm;
     prediction.protocol = cost.protocol;
     prediction.is_calibration = told.count(points_[i].size.value) > 0;

@@ -26,7 +26,7 @@ enum class Calibration {
 
 enum class Predictor {
   kModel,      // NCCL's table with corrections
-  kBareNccl,   // NCCL's table alone
+  kBareNccl,   // the table by which NCCL chooses, with the rates that it assumes
   kNaiveRing,  // textbook ring: 1 us a hop on NVLink, 2 us on PCIe, 5 us between nodes; nominal
                // rates
 };

@@ -10,6 +10,9 @@ namespace {
 // of what the table describes, and the rest is left to the ratio.
 constexpr double kMostScale = 20;
 
+// A larger NVLink domain is a rack of many trays; what lies between racks is no node's network.
+constexpr std::int64_t kMostGpusOfABox = 16;
+
 bool Matches(std::string_view pattern, std::string_view value) {
   return pattern == "*" || pattern == value;
 }
@@ -26,6 +29,7 @@ double ClampScale(double scale) { return std::clamp(scale, 1 / kMostScale, kMost
 
 std::string_view CorrectionTransport(const HardwareSpec& hardware, std::int64_t nodes) {
   if (nodes <= 1) return hardware.intra_node.type;
+  if (hardware.gpus_per_node > kMostGpusOfABox) return "racks";
   const std::string& type = hardware.network.link.type;
   return type == "roce" ? std::string_view("infiniband") : std::string_view(type);
 }

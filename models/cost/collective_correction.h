@@ -24,7 +24,7 @@ struct CorrectionKey {
 };
 
 // The slowest kind of link of a group: the network's type where it spans nodes (RoCE counts as
-// InfiniBand: the same verbs), else the node's.
+// InfiniBand: the same verbs), else the node's. "racks": between NVLink domains of many trays.
 std::string_view CorrectionTransport(const HardwareSpec& hardware, std::int64_t nodes);
 bool IsWithinNode(std::string_view transport);  // "nvlink", "pcie"
 

@@ -1,5 +1,8 @@
 #include "models/cost/collective_cost.h"
 
+#include <cstddef>
+#include <unordered_map>
+
 #include "models/cost/alpha_beta.h"
 #include "models/cost/nccl_pricer.h"
 
@@ -20,15 +23,41 @@ CollectiveCost PriceAlphaBeta(const CollectiveRequest& request, const HardwareSp
   return cost;
 }
 
+struct RequestHash {
+  std::size_t operator()(const CollectiveRequest& r) const {
+    std::uint64_t hash = 0;
+    const auto mix = [&hash](std::int64_t value) {
+      hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15;
+      hash ^= hash >> 32;
+    };
+    mix(static_cast<std::int64_t>(r.op) * 64 + static_cast<std::int64_t>(r.dtype));
+    mix(r.bytes.value);
+    mix(r.placement.ranks);
+    mix(r.placement.nodes);
+    mix(r.placement.ranks_per_node);
+    mix(r.placement.job_gpus_per_node);
+    mix(r.placement.first_node);
+    mix(r.placement.last_node);
+    return static_cast<std::size_t>(hash);
+  }
+};
+
 }  // namespace
 
 struct CollectivePricer::Impl {
   Impl(const HardwareSpec& hardware_in, const CollectiveModelSpec& spec_in)
       : hardware(hardware_in), spec(spec_in), nccl(hardware_in, spec_in) {}
 
+  CollectiveCost Price(const CollectiveRequest& request) {
+    if (spec.model == CollectiveModel::kAlphaBeta) return PriceAlphaBeta(request, hardware, spec);
+    if (request.placement.ranks <= 1) return {};
+    return nccl.Price(request);
+  }
+
   HardwareSpec hardware;
   CollectiveModelSpec spec;
   NcclPricer nccl;
+  std::unordered_map<CollectiveRequest, CollectiveCost, RequestHash> seen;
 };
 
 CollectivePricer::CollectivePricer(const HardwareSpec& hardware, const CollectiveModelSpec& spec)
@@ -38,11 +67,9 @@ CollectivePricer::CollectivePricer(CollectivePricer&&) noexcept = default;
 CollectivePricer& CollectivePricer::operator=(CollectivePricer&&) noexcept = default;
 
 CollectiveCost CollectivePricer::operator()(const CollectiveRequest& request) const {
-  if (impl_->spec.model == CollectiveModel::kAlphaBeta) {
-    return PriceAlphaBeta(request, impl_->hardware, impl_->spec);
-  }
-  if (request.placement.ranks <= 1) return {};
-  return impl_->nccl.Price(request);
+  const auto found = impl_->seen.find(request);
+  if (found != impl_->seen.end()) return found->second;
+  return impl_->seen.emplace(request, impl_->Price(request)).first->second;
 }
 
 std::vector<CollectiveCost> CollectivePricer::Candidates(const CollectiveRequest& request) const {

@@ -79,7 +79,8 @@ double BaseLatency(const NcclCall& call, NcclAlgorithm algorithm) {
 }
 
 double HopLatency(const NcclCall& call, NcclLink link, NcclAlgorithm algorithm) {
-  return call.table.hop_us[NcclIndex(link)][NcclIndex(algorithm)][NcclIndex(call.protocol)];
+  const double added = link == NcclLink::kNet ? 0 : call.system.intra_latency_us;
+  return call.table.hop_us[NcclIndex(link)][NcclIndex(algorithm)][NcclIndex(call.protocol)] + added;
 }
 
 double InterHop(const NcclCall& call, NcclAlgorithm algorithm) {

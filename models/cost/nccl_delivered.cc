@@ -43,6 +43,7 @@ NcclSystem WithDeliveredRates(NcclSystem system, const HardwareSpec& hardware,
   const bool has_network = placement.nodes > 1;
   const double uplink =
       has_network ? GroupUplink(hardware, placement).bandwidth.value / kGB : kNoLimit;
+  system.intra_latency_us = ToSeconds(hardware.intra_node.added_latency) * 1e6;
   const double slowest = std::min(intra, uplink);
   const auto set = [](NcclGraph& graph, double intra_rate, double inter_rate) {
     graph.intra = intra_rate / graph.channels;

@@ -1,16 +1,19 @@
 // One group of ranks as NCCL sees it and as its links are; found once, used for every size.
 #pragma once
 
+#include <string_view>
+
 #include "models/cost/nccl_model.h"
 #include "models/cost/nccl_system.h"
 
 namespace stepsim {
 
 struct NcclGroup {
-  NcclGroup(const HardwareSpec& hardware, const Placement& place, const NcclTable& table_in)
+  NcclGroup(const HardwareSpec& hardware, const Placement& place, std::string_view version)
       : placement(place),
-        table(&table_in),
-        seen(SearchSystem(hardware, place, table_in)),
+        table(&NcclTableFor(version)),
+        minor(NcclMinor(version)),
+        seen(SearchSystem(hardware, place, *table)),
         delivered(WithDeliveredRates(SearchSystem(hardware, place, NewestNcclTable()), hardware,
                                      place)) {}
 
@@ -23,6 +26,7 @@ struct NcclGroup {
 
   Placement placement;
   const NcclTable* table;
+  int minor;             // of the job's release: 2.27 has symmetric kernels, 2.28 copy engines
   NcclSystem seen;       // by the job's release: what it chooses by
   NcclSystem delivered;  // by the newest release, with the links' own rates: what it takes
 };

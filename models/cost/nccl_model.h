@@ -67,5 +67,8 @@ double HopLatency(const NcclCall& call, NcclLink link, NcclAlgorithm algorithm);
 double InterHop(const NcclCall& call, NcclAlgorithm algorithm);
 double Limit(const ByGeneration& limits, const NcclSystem& system);  // by generation and nodes
 double LlLimit(const NcclCall& call);
+// Of an all_gather or reduce_scatter in the switch with registered buffers: multicasts alone, none
+// of the copies that an all_reduce pays for. GB/s of the algorithm, delivered.
+double MulticastBandwidth(const NcclSystem& delivered);
 
 }  // namespace stepsim

@@ -76,6 +76,10 @@ NcclPrediction PredictNvls(const NcclCall& call) {
   return p;
 }
 
+double MulticastBandwidth(const NcclSystem& delivered) {
+  return delivered.nvls.intra * (delivered.nvls.channels + 1);
+}
+
 std::string_view NvlsTreeRefusal(const NcclCall& call, const CollectiveModelSpec& spec) {
   if (call.op != CollectiveOp::kAllReduce) return "NVLSTree does all_reduce only";
   if (call.system.nodes <= 1) return "NVLSTree is for several nodes";

@@ -6,9 +6,6 @@
 namespace stepsim {
 namespace {
 
-bool IsInSwitch(NcclAlgorithm algorithm) {
-  return algorithm == NcclAlgorithm::kNvls || algorithm == NcclAlgorithm::kNvlsTree;
-}
 bool IsCollNet(NcclAlgorithm algorithm) {
   return algorithm == NcclAlgorithm::kCollNetDirect || algorithm == NcclAlgorithm::kCollNetChain;
 }
@@ -20,7 +17,8 @@ std::int64_t RegisteredNvlsCtas(const NcclCall& call) {
   double factor = 4;
   if (system.nodes > 1) {
     const bool is_fast_network = is_blackwell && system.nvls.inter >= 96;
-    factor = 6;
+    const double rate = system.nvls.channels * std::min(system.nvls.intra, system.nvls.inter);
+    factor = call.op == CollectiveOp::kReduceScatter && rate > 400 ? 7 : 6;
     if (call.op == CollectiveOp::kAllReduce && is_blackwell) factor = is_fast_network ? 10 : 7;
   } else if (call.op == CollectiveOp::kReduceScatter) {
     factor = is_blackwell ? 6 : 5;
@@ -73,6 +71,10 @@ double ChannelsFor(const NcclCall& call, NcclAlgorithm algorithm, double bytes) 
 }
 
 }  // namespace
+
+bool IsInSwitch(NcclAlgorithm algorithm) {
+  return algorithm == NcclAlgorithm::kNvls || algorithm == NcclAlgorithm::kNvlsTree;
+}
 
 ChannelCount ChannelsOf(const NcclCall& call, NcclAlgorithm algorithm, double bytes,
                         const CollectiveModelSpec& spec) {

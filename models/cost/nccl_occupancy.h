@@ -8,6 +8,8 @@
 
 namespace stepsim {
 
+bool IsInSwitch(NcclAlgorithm algorithm);  // NVLS, NVLSTree
+
 struct ChannelCount {
   std::int64_t full = 1;  // what NCCL would use for a large call
   std::int64_t used = 1;  // after the job's limits and for this size

@@ -41,6 +41,8 @@ bool NcclOverrides::NamesProtocols(CollectiveOp op) const {
   return protocols_.ListFor(ToString(op)) != nullptr;
 }
 
+bool NcclOverrides::NamesAlgorithms(CollectiveOp op) const { return AlgorithmList(op) != nullptr; }
+
 bool NcclOverrides::AsksFor(CollectiveOp op, std::string_view algorithm) const {
   const NcclNameList* list = AlgorithmList(op);
   return list != nullptr && !list->is_negated && Contains(*list, algorithm);

@@ -18,6 +18,7 @@ class NcclOverrides {
   bool AllowsProtocol(CollectiveOp op, std::string_view name) const;
   // A list of protocols lifts NCCL's caution about LL128.
   bool NamesProtocols(CollectiveOp op) const;
+  bool NamesAlgorithms(CollectiveOp op) const;
   // Named, not merely left over: algorithms that NCCL does not have want this.
   bool AsksFor(CollectiveOp op, std::string_view algorithm) const;
 

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 #include <map>
+#include <optional>
+#include <string>
 
 #include "models/cost/collective_correction.h"
+#include "models/cost/nccl_candidate.h"
 #include "models/cost/nccl_group.h"
-#include "models/cost/nccl_occupancy.h"
+#include "models/cost/nccl_levels.h"
 #include "models/cost/nccl_overrides.h"
 #include "sim/base/diagnostics.h"
 
@@ -18,51 +20,56 @@ namespace stepsim {
 namespace {
 
 constexpr std::array kProtocols = {NcclProtocol::kLl, NcclProtocol::kLl128, NcclProtocol::kSimple};
+constexpr std::array<std::string_view, 2> kLevelAlgorithms = {"hierarchical", "two_level"};
 
-bool Reduces(CollectiveOp op) {
-  return op == CollectiveOp::kAllReduce || op == CollectiveOp::kReduceScatter ||
-         op == CollectiveOp::kReduce;
+bool IsP2p(CollectiveOp op) {
+  return op == CollectiveOp::kAllToAll || op == CollectiveOp::kSendRecv;
 }
 
-// NCCL avoids long rings of fp8 sums: each step rounds.
-double AccuracyPenalty(const CollectiveRequest& request, NcclAlgorithm algorithm) {
-  const bool rounds_often = algorithm == NcclAlgorithm::kRing && request.dtype == DType::kFp8 &&
-                            Reduces(request.op) && request.placement.ranks > 8;
-  return rounds_often ? 1024 : 1;
+bool IsFaster(const CollectiveCost& a, const CollectiveCost& b) {
+  return a.nccl_seconds < b.nccl_seconds;
+}
+
+// The parts of a collective in two levels are NCCL's own calls: nothing is pinned.
+CollectiveModelSpec WithoutAlgorithms(CollectiveModelSpec spec) {
+  spec.algorithm.clear();
+  spec.all_reduce.clear();
+  return spec;
 }
 
 }  // namespace
 
 struct NcclPricer::Impl {
   Impl(const HardwareSpec& hardware_in, const CollectiveModelSpec& spec_in)
-      : hardware(hardware_in),
-        spec(spec_in),
-        table(NcclTableFor(spec_in.nccl_version)),
-        overrides(spec_in) {}
+      : hardware(hardware_in), spec(spec_in), overrides(spec_in) {}
 
-  const NcclGroup& Group(const Placement& placement) {
-    const auto found = groups.find(placement);
-    if (found != groups.end()) return *found->second;
-    auto group = std::make_unique<NcclGroup>(hardware, placement, table);
-    return *groups.emplace(placement, std::move(group)).first->second;
-  }
-
+  const NcclGroup& Group(const Placement& placement);
   std::string_view RefusalOf(const NcclAlgorithmRow& row, const NcclCall& call) const;
-  CollectiveCost PriceRow(const NcclGroup& group, const NcclAlgorithmRow& row,
-                          const CollectiveRequest& request, NcclProtocol protocol) const;
-  void Occupy(const NcclGroup& group, const NcclCall& call, NcclAlgorithm algorithm,
-              const ChannelCount& channels, double bytes, CollectiveCost* cost) const;
+  // By the table's order; then what needs no table.
   std::vector<CollectiveCost> Enabled(const CollectiveRequest& request);
-  [[noreturn]] void Refuse(const CollectiveRequest& request);
-  void Calibrate(const CollectiveRequest& request, CollectiveCost* cost);
+  void AddLevels(const CollectiveRequest& request, std::vector<CollectiveCost>* costs);
+  std::optional<CollectiveCost> Special(const CollectiveRequest& request);
+  const CollectiveCost* PreferredInSwitch(const CollectiveRequest& request,
+                                          const std::vector<CollectiveCost>& costs,
+                                          const CollectiveCost& fastest);
   CollectiveCost Choose(const CollectiveRequest& request);
+  void Calibrate(const CollectiveRequest& request, CollectiveCost* cost);
+  [[noreturn]] void Refuse(const CollectiveRequest& request);
 
   HardwareSpec hardware;
   CollectiveModelSpec spec;
-  const NcclTable& table;
   NcclOverrides overrides;
   std::map<Placement, std::unique_ptr<NcclGroup>> groups;
+  std::unique_ptr<NcclPricer> parts;  // of collectives in two levels
 };
+
+const NcclGroup& NcclPricer::Impl::Group(const Placement& placement) {
+  std::unique_ptr<NcclGroup>& group = groups[placement];
+  if (group == nullptr) {
+    group = std::make_unique<NcclGroup>(hardware, placement, spec.nccl_version);
+  }
+  return *group;
+}
 
 std::string_view NcclPricer::Impl::RefusalOf(const NcclAlgorithmRow& row,
                                              const NcclCall& call) const {
@@ -75,74 +82,81 @@ std::string_view NcclPricer::Impl::RefusalOf(const NcclAlgorithmRow& row,
   return ProtocolRefusal(call, overrides.NamesProtocols(call.op));
 }
 
-void NcclPricer::Impl::Occupy(const NcclGroup& group, const NcclCall& call, NcclAlgorithm algorithm,
-                              const ChannelCount& channels, double bytes,
-                              CollectiveCost* cost) const {
-  const bool is_in_switch =
-      algorithm == NcclAlgorithm::kNvls || algorithm == NcclAlgorithm::kNvlsTree;
-  cost->channels = channels.used;
-  cost->sms = static_cast<double>(channels.used);
-  const double bus_bytes = bytes * BusFactor(call.op, group.placement.ranks);
-  const bool is_direct = is_in_switch || spec.registered_buffers;
-  cost->hbm_bytes = bus_bytes * HbmPerBusByte(call.protocol, is_direct);
-  if (cost->seconds <= 0) return;
-  const double wire = WireFactor(call.protocol) / cost->seconds;
-  if (group.placement.ranks_per_node > 1) {
-    // In the switch a GPU's link carries the buffer and its own part of the sum, not the bus bytes.
-    const double link_bytes =
-        is_in_switch ? bytes * (1 + 1 / std::max(1.0, call.system.nvls.channels)) : bus_bytes;
-    cost->intra_share = std::min(1.0, link_bytes * wire / IntraNode(hardware).bandwidth.value);
+// Symmetric kernels and copy engines are taken where the job set them up; grouped sends know no
+// algorithms.
+std::optional<CollectiveCost> NcclPricer::Impl::Special(const CollectiveRequest& request) {
+  const NcclGroup& group = Group(request.placement);
+  const auto cost_of = [&](const NcclCandidate& candidate) {
+    return CostOf(candidate, group, hardware, request, spec);
+  };
+  if (!overrides.NamesAlgorithms(request.op)) {
+    if (const auto engine = CopyEngineCandidate(group, hardware, request, spec)) {
+      return cost_of(*engine);
+    }
+    if (const auto kernel = SymmetricCandidate(group, hardware, request, spec)) {
+      return cost_of(*kernel);
+    }
   }
-  if (group.placement.nodes > 1) {
-    const double uplink = GroupUplink(hardware, group.placement).bandwidth.value;
-    cost->network_share = std::min(1.0, bytes * NodeTraffic(call, algorithm) * wire / uplink);
-  }
+  if (IsP2p(request.op)) return cost_of(P2pCandidate(group, hardware, request, spec));
+  return std::nullopt;
 }
 
-CollectiveCost NcclPricer::Impl::PriceRow(const NcclGroup& group, const NcclAlgorithmRow& row,
-                                          const CollectiveRequest& request,
-                                          NcclProtocol protocol) const {
-  const double bytes = ToDouble(request.bytes);
-  const NcclCall seen = group.Seen(request.op, protocol);
-  const NcclCall delivered = group.Delivered(request.op, protocol);
-  CollectiveCost cost;
-  cost.algorithm = row.name;
-  cost.protocol = NameOf(protocol);
-  cost.nccl_seconds =
-      1e-6 * AccuracyPenalty(request, row.algorithm) *
-      Microseconds(CorrectedForSize(seen, row.algorithm, bytes, row.predict(seen)), bytes);
-  const ChannelCount channels = ChannelsOf(seen, row.algorithm, bytes, spec);
-  NcclPrediction prediction =
-      CorrectedForSize(delivered, row.algorithm, bytes, row.predict(delivered));
-  prediction.bandwidth *= channels.rate;
-  const CollectiveCorrection& correction = FindCorrection(
-      spec.correction_table, {.transport = CorrectionTransport(hardware, group.placement.nodes),
-                              .generation = GenerationName(hardware.gpu.compute_capability),
-                              .algorithm = cost.algorithm,
-                              .protocol = cost.protocol,
-                              .collective = ToString(request.op)});
-  const SplitTime time = Correct(correction, {.latency = 1e-6 * prediction.latency_us,
-                                              .transfer = 1e-9 * bytes / prediction.bandwidth});
-  cost.seconds = time.sum();
-  cost.latency_seconds = time.latency;
-  cost.residual = correction.residual;
-  Occupy(group, seen, row.algorithm, channels, bytes, &cost);
-  return cost;
+void NcclPricer::Impl::AddLevels(const CollectiveRequest& request,
+                                 std::vector<CollectiveCost>* costs) {
+  for (const std::string_view algorithm : kLevelAlgorithms) {
+    if (!overrides.AsksFor(request.op, algorithm)) continue;
+    if (parts == nullptr) {
+      parts = std::make_unique<NcclPricer>(hardware, WithoutAlgorithms(spec));
+    }
+    std::vector<CollectiveCost> levels;
+    for (const CollectiveRequest& level : LevelsOf(algorithm, request)) {
+      levels.push_back(parts->Price(level));
+    }
+    if (!levels.empty()) costs->push_back(SumOfLevels(algorithm, levels));
+  }
 }
 
 std::vector<CollectiveCost> NcclPricer::Impl::Enabled(const CollectiveRequest& request) {
   const NcclGroup& group = Group(request.placement);
   std::vector<CollectiveCost> costs;
-  for (const NcclAlgorithmRow& row : NcclAlgorithmRows()) {
-    for (const NcclProtocol protocol : kProtocols) {
-      if (!RefusalOf(row, group.Seen(request.op, protocol)).empty()) continue;
-      costs.push_back(PriceRow(group, row, request, protocol));
+  if (!IsP2p(request.op)) {
+    for (const NcclAlgorithmRow& row : NcclAlgorithmRows()) {
+      for (const NcclProtocol protocol : kProtocols) {
+        if (!RefusalOf(row, group.Seen(request.op, protocol)).empty()) continue;
+        const NcclCandidate candidate = TableCandidate(group, row, protocol, request, spec);
+        costs.push_back(CostOf(candidate, group, hardware, request, spec));
+      }
     }
+    AddLevels(request, &costs);
   }
   return costs;
 }
 
-// Says for each algorithm why it is not there, by the protocol that came furthest.
+// With registered buffers NCCL gathers and scatters in the switch, to spare SMs, although a ring is
+// faster; from 2.27 on only under the efficiency policy.
+const CollectiveCost* NcclPricer::Impl::PreferredInSwitch(const CollectiveRequest& request,
+                                                          const std::vector<CollectiveCost>& costs,
+                                                          const CollectiveCost& fastest) {
+  const bool is_policy =
+      Group(request.placement).minor < 27 || spec.cta_policy == CtaPolicy::kEfficiency;
+  if (!spec.registered_buffers || !is_policy || !IsGatherOrScatter(request.op)) return nullptr;
+  if (overrides.NamesAlgorithms(request.op) || overrides.NamesProtocols(request.op)) return nullptr;
+  for (const CollectiveCost& cost : costs) {
+    if (cost.algorithm == "nvls" && cost.channels <= fastest.channels) return &cost;
+  }
+  return nullptr;
+}
+
+CollectiveCost NcclPricer::Impl::Choose(const CollectiveRequest& request) {
+  if (const std::optional<CollectiveCost> special = Special(request)) return *special;
+  const std::vector<CollectiveCost> costs = Enabled(request);
+  if (costs.empty()) Refuse(request);
+  const CollectiveCost& fastest = *std::min_element(costs.begin(), costs.end(), IsFaster);
+  const CollectiveCost* preferred = PreferredInSwitch(request, costs, fastest);
+  return preferred != nullptr ? *preferred : fastest;
+}
+
+// Says of each allowed algorithm why it is not there, with a protocol that the job allows.
 void NcclPricer::Impl::Refuse(const CollectiveRequest& request) {
   const NcclGroup& group = Group(request.placement);
   std::string reasons;
@@ -150,28 +164,17 @@ void NcclPricer::Impl::Refuse(const CollectiveRequest& request) {
     if (!overrides.AllowsAlgorithm(request.op, row.name)) continue;
     std::string_view reason;
     for (const NcclProtocol protocol : kProtocols) {
-      const NcclCall call = group.Seen(request.op, protocol);
-      if (reason.empty() || overrides.AllowsProtocol(request.op, NameOf(protocol))) {
-        reason = RefusalOf(row, call);
-      }
+      if (!overrides.AllowsProtocol(request.op, NameOf(protocol)) && !reason.empty()) continue;
+      reason = RefusalOf(row, group.Seen(request.op, protocol));
     }
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", row.name, reason);
   }
+  const Placement& placement = request.placement;
   throw ConfigError(
       Place{},
-      fmt::format("collectives: no algorithm is left for {} over {} ranks on {} node{}: {}",
-                  ToString(request.op), request.placement.ranks, request.placement.nodes,
-                  request.placement.nodes == 1 ? "" : "s",
-                  reasons.empty() ? "none of NCCL's is allowed" : reasons));
-}
-
-CollectiveCost NcclPricer::Impl::Choose(const CollectiveRequest& request) {
-  const std::vector<CollectiveCost> costs = Enabled(request);
-  if (costs.empty()) Refuse(request);
-  return *std::min_element(costs.begin(), costs.end(),
-                           [](const CollectiveCost& a, const CollectiveCost& b) {
-                             return a.nccl_seconds < b.nccl_seconds;
-                           });
+      fmt::format("collectives: no algorithm is left for {} over {} ranks on {} node{}{}{}",
+                  ToString(request.op), placement.ranks, placement.nodes,
+                  placement.nodes == 1 ? "" : "s", reasons.empty() ? "" : ": ", reasons));
 }
 
 void NcclPricer::Impl::Calibrate(const CollectiveRequest& request, CollectiveCost* cost) {
@@ -200,6 +203,9 @@ CollectiveCost NcclPricer::Price(const CollectiveRequest& request) {
 
 std::vector<CollectiveCost> NcclPricer::Candidates(const CollectiveRequest& request) {
   std::vector<CollectiveCost> costs = impl_->Enabled(request);
+  if (const std::optional<CollectiveCost> special = impl_->Special(request)) {
+    costs.push_back(*special);
+  }
   if (costs.empty()) impl_->Refuse(request);
   for (CollectiveCost& cost : costs) impl_->Calibrate(request, &cost);
   return costs;

@@ -37,6 +37,7 @@ struct NcclSystem {
   bool has_ll128_path = true;   // links keep the order of 128-byte stores
   bool same_channels = true;    // all channels take the same path
   bool has_plain_tree = false;  // some rank both feeds the NIC and forwards inside the node
+  double intra_latency_us = 0;  // of a hop beyond the table; NCCL does not know of it
   double inter_latency_us = 0;  // declared by the network plug-in
 
   NcclGraph ring, tree, nvls, collnet;

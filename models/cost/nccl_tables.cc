@@ -1,8 +1,10 @@
 #include "models/cost/nccl_tables.h"
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
+#include "models/spec/nccl_choice.h"
 #include "sim/base/check.h"
 
 namespace stepsim {
@@ -103,30 +105,6 @@ constexpr std::array<NcclTable, 8> kTables = {{
      TreeLl128(kTreeLl128Since228), Tree(kTreeSince228), NvlsTree({0, 96, 80})},
 }};
 
-struct Version {
-  int major = 0;
-  int minor = 0;
-};
-
-std::optional<Version> ParseVersion(std::string_view text) {
-  if (!text.empty() && text.back() == '+') text.remove_suffix(1);
-  std::array<int, 3> numbers{};
-  std::size_t count = 0;
-  std::size_t digits = 0;
-  for (const char c : text) {
-    if (c == '.') {
-      if (digits == 0 || ++count == numbers.size()) return std::nullopt;
-      digits = 0;
-    } else if (c >= '0' && c <= '9' && ++digits <= 4) {
-      numbers[count] = numbers[count] * 10 + (c - '0');
-    } else {
-      return std::nullopt;
-    }
-  }
-  if (count == 0 || digits == 0) return std::nullopt;
-  return Version{numbers[0], numbers[1]};
-}
-
 constexpr std::array<std::array<double, 23>, kNcclProtocols> kTreeCorrection = {{
     {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
     {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
@@ -137,16 +115,18 @@ constexpr std::array<std::array<double, 23>, kNcclProtocols> kTreeCorrection = {
 
 std::span<const NcclTable> NcclTables() { return kTables; }
 
-bool IsNcclVersion(std::string_view version) { return ParseVersion(version).has_value(); }
+int NcclMinor(std::string_view text) {
+  const std::optional<NcclRelease> release = ParseNcclRelease(text);
+  SIM_CHECK(release.has_value(), "the version has been checked");
+  if (release->major != 2) return release->major > 2 ? std::numeric_limits<int>::max() : 0;
+  return release->minor;
+}
 
-const NcclTable& NcclTableFor(std::string_view text) {
-  const std::optional<Version> version = ParseVersion(text);
-  SIM_CHECK(version.has_value(), "the version has been checked");
-  if (version->major > 2) return kTables.back();
+const NcclTable& NcclTableFor(std::string_view version) {
+  const int minor = NcclMinor(version);
   const NcclTable* found = &kTables.front();
-  if (version->major < 2) return *found;
   for (const NcclTable& table : kTables) {
-    if (table.minor <= version->minor) found = &table;
+    if (table.minor <= minor) found = &table;
   }
   return *found;
 }

@@ -49,12 +49,12 @@ struct NcclTable {
 // Oldest first. NVLS and NVLSTree limits of tables before 2.28 are those of 2.28: not used there.
 std::span<const NcclTable> NcclTables();
 // The newest table that is not newer than `version` ("2.18", "2.27.3", "2.18.5+"). An older release
-// gets the oldest table. REQUIRES: IsNcclVersion(version).
+// gets the oldest table. REQUIRES: ParseNcclRelease(version) reads it.
 const NcclTable& NcclTableFor(std::string_view version);
 const NcclTable& NewestNcclTable();
 
-// Two or three numbers with dots and nothing but an optional "+" behind them.
-bool IsNcclVersion(std::string_view version);
+// The second number of a release of NCCL 2; beyond all where the first is larger.
+int NcclMinor(std::string_view version);
 
 // What the tree's bandwidth is multiplied with at this size: measured, 64 B to 256 MiB.
 double TreeCorrection(NcclProtocol protocol, double bytes);

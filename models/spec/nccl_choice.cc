@@ -105,6 +105,25 @@ NcclChoice ParseNcclAlgorithms(std::string_view text) {
 }
 NcclChoice ParseNcclProtocols(std::string_view text) { return ListParser(kProtocols).Parse(text); }
 
+std::optional<NcclRelease> ParseNcclRelease(std::string_view text) {
+  if (!text.empty() && text.back() == '+') text.remove_suffix(1);
+  std::array<int, 3> numbers{};
+  std::size_t count = 0;
+  std::size_t digits = 0;
+  for (const char c : text) {
+    if (c == '.') {
+      if (digits == 0 || ++count == numbers.size()) return std::nullopt;
+      digits = 0;
+    } else if (c >= '0' && c <= '9' && ++digits <= 4) {
+      numbers[count] = numbers[count] * 10 + (c - '0');
+    } else {
+      return std::nullopt;
+    }
+  }
+  if (count == 0 || digits == 0) return std::nullopt;
+  return NcclRelease{numbers[0], numbers[1]};
+}
+
 std::span<const std::string_view> NcclAlgorithmNames() { return kAlgorithms; }
 std::span<const std::string_view> NcclProtocolNames() { return kProtocols; }
 

@@ -7,6 +7,7 @@
 // Case, "_" and "-" do not matter. A list without a collective holds where no other one does.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,13 @@ struct NcclChoice {
 
 NcclChoice ParseNcclAlgorithms(std::string_view text);
 NcclChoice ParseNcclProtocols(std::string_view text);
+
+struct NcclRelease {
+  int major = 0;
+  int minor = 0;
+};
+// Of "2.18", "2.27.3" or "2.18.5+"; nothing for any other text.
+std::optional<NcclRelease> ParseNcclRelease(std::string_view text);
 
 // Names that one can ask for; the last two are not NCCL's own: never chosen unless asked for.
 std::span<const std::string_view> NcclAlgorithmNames();
