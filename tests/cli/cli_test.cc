@@ -195,10 +195,10 @@ TEST_F(Cli, UnknownCommandsAndOptionsHaveAHint) {
   std::istringstream in;
   std::ostringstream out, err;
   EXPECT_EQ(RunCli({"rum"}, {in, out, err, false, 0, ""}), kExitInput);
-  EXPECT_EQ(
-      err.str(),
-      "error: unknown command 'rum', allowed: run, cost, list, describe, schema; did you mean "
-      "'run'?\n");
+  EXPECT_EQ(err.str(),
+            "error: unknown command 'rum', allowed: run, cost, validate, list, describe, schema; "
+            "did you mean "
+            "'run'?\n");
   const Answer option = Ask({"run", "x.yaml", "--exprt", "y"});
   EXPECT_EQ(option.status, kExitInput);
   EXPECT_THAT(option.err, HasSubstr("did you mean '--export'?"));
@@ -218,7 +218,7 @@ TEST_F(Cli, ListsEverythingThatAJobCanName) {
   const Answer all = Ask({"list"});
   EXPECT_EQ(all.status, kExitSuccess);
   for (const char* name : {"a100-80g-dgx", "ethernet-25g", "resnet-50", "lesson_serial", "ddp",
-                           "palm", "step_time_s", ".trace.json.gz"}) {
+                           "palm", "step_time_s", ".trace.json.gz", "nvls_tree", "ll128"}) {
     EXPECT_THAT(all.out, HasSubstr(std::string("  ") + name)) << name;
   }
   EXPECT_EQ(all.out.find("error:"), std::string::npos);

@@ -93,8 +93,10 @@ TEST_F(Cost, BandwidthsFollowNcclTestsDefinitions) {
   const std::map<std::string, double> factors = {{"all_reduce", 2 * (n - 1) / n},
                                                  {"all_gather", (n - 1) / n},
                                                  {"reduce_scatter", (n - 1) / n},
+                                                 {"all_to_all", (n - 1) / n},
                                                  {"broadcast", 1},
-                                                 {"reduce", 1}};
+                                                 {"reduce", 1},
+                                                 {"send_recv", 1}};
   for (const auto& [op, factor] : factors) {
     for (const Json& row : RowsOf({op, "--hardware", "dgx-h100", "--nodes", "2"})) {
       const double algbw = row["algbw_gbps"], bytes = row["size_bytes"], us = row["time_us"];
@@ -158,6 +160,26 @@ TEST_F(Cost, TheTextbookModelIsArithmetic) {
   EXPECT_NEAR(rows[1]["time_us"], 20'000, 1e-6);
   EXPECT_THAT(ErrorOf({"all_to_all", "--hardware", kTwoGpus, "--model", "alpha_beta"}),
               HasSubstr("allowed: --model nccl"));
+}
+
+// NCCL's knobs are those of `collectives:`; their mistakes come with the option that made them.
+TEST_F(Cost, OptionsPinTheAlgorithm) {
+  const std::vector<std::string> question = {"all_reduce", "--hardware", "dgx-h100", "--bytes",
+                                             "1MiB:1GiB:x8"};
+  const auto with = [&](std::vector<std::string> extra) {
+    extra.insert(extra.begin(), question.begin(), question.end());
+    return extra;
+  };
+  for (const Json& row : RowsOf(with({"--algo", "ring", "--proto", "simple"}))) {
+    EXPECT_EQ(row["algorithm"], "ring");
+    EXPECT_EQ(row["protocol"], "simple");
+  }
+  for (const Json& row : RowsOf(with({"--no-nvls"}))) EXPECT_NE(row["algorithm"], "nvls");
+  for (const Json& row : RowsOf(with({"--max-ctas", "4"}))) EXPECT_LE(row["channels"], 4);
+  const std::string error = ErrorOf(with({"--algo", "rnig", "--nccl", "two"}));
+  EXPECT_THAT(error, HasSubstr("--algo rnig: collectives.algorithm: found 'rnig'"));
+  EXPECT_THAT(error, HasSubstr("did you mean 'ring'?"));
+  EXPECT_THAT(error, HasSubstr("--nccl two: collectives.nccl_version: found 'two'"));
 }
 
 TEST_F(Cost, SetReachesHardwareAndCollectives) {
@@ -299,6 +321,20 @@ TEST_F(Cost, AttentionCountsItsPairs) {
   EXPECT_THAT(ErrorOf({"attention", "--seq", "8", "--heads", "6", "--kv-heads", "4", "--hardware",
                        "dgx-h100"}),
               HasSubstr("heads (6) must be a multiple of kv_heads (4)"));
+}
+
+// A third of the SMs can do no more than a third of the work where compute is the bound.
+TEST_F(Cost, KernelsOnSomeOfTheSms) {
+  const Json rows = RowsOf({"gemm", "--m", "8192", "--n", "8192", "--k", "8192", "--sms",
+                            "132,108,44", "--hardware", "dgx-h100"});
+  ASSERT_EQ(rows.size(), 3u);
+  const double all = rows[0]["time_us"], most = rows[1]["time_us"], third = rows[2]["time_us"];
+  EXPECT_EQ(rows[1]["sms"], 108);
+  EXPECT_GT(most, all);
+  EXPECT_GT(third, 2.9 * all);
+  EXPECT_THAT(ErrorOf({"gemm", "--m", "8", "--n", "8", "--k", "8", "--sms", "133", "--hardware",
+                       "dgx-h100"}),
+              HasSubstr("--sms 133: found '133', allowed: a whole number from 1 to 132"));
 }
 
 TEST_F(Cost, MemoryKernelsStayBelowTheMemorysBandwidth) {

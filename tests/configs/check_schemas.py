@@ -90,7 +90,7 @@ GOOD_FILES = [
     ("hardware", "{base: ideal, name: mine, gpus_per_node: 4}"),
     ("network", "{base: ethernet-25g, nics_per_node: 2}"),
     ("model", "{base: gpt2, name: half, transformer: {layers: 6}}"),
-    ("collectives", "{name: mine, rows: [{algorithm: ring, ramp: 10 MB}], sources: {rows: x}}"),
+    ("collectives", "{name: mine, rows: [{algorithm: ring, ramp: 10 us}], sources: {rows: x}}"),
 ]
 
 

@@ -117,22 +117,13 @@ std::string CalibrationText(const Table& table) {
 }
 
 std::string ErrorText(const Table& table) {
-  double low = 1e9, high = 0;
-  std::size_t known = 0, extrapolated = 0;
+  std::vector<double> residuals;
+  bool is_extrapolated = false;
   for (const Line& line : table.lines) {
-    extrapolated += line.cost.is_extrapolated ? 1 : 0;
-    if (line.cost.residual <= 0) continue;
-    ++known;
-    low = std::min(low, line.cost.residual);
-    high = std::max(high, line.cost.residual);
+    residuals.push_back(line.cost.residual);
+    is_extrapolated = is_extrapolated || line.cost.is_extrapolated;
   }
-  std::string text = "unknown";
-  if (known > 0) {
-    text = fmt::format("{} to {} expected (median of the fit, by size)", FormatResidual(low, false),
-                       FormatResidual(high, false));
-  }
-  if (extrapolated > 0) text += "; * outside the measured range";
-  return text;
+  return ExpectedErrorText(residuals, is_extrapolated, "sizes");
 }
 
 std::string HeaderText(const Table& table) {

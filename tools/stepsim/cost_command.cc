@@ -64,7 +64,8 @@ constexpr std::array kOptions = {
               "ranks per node (default: the profile's GPUs)"},
     OptionRow{"--network", "NAME", kCollectives, "network",
               "a name of `stepsim list networks`, a file, or a mapping"},
-    OptionRow{"--model", "MODEL", kCollectives, "collectives.model", "nccl or alpha_beta"},
+    OptionRow{"--model", "MODEL", kCollectives, "collectives.model",
+              "nccl (default) or alpha_beta"},
     OptionRow{"--nccl", "VERSION", kCollectives, "collectives.nccl_version",
               "whose cost table is used, such as 2.27"},
     OptionRow{"--algo", "ALGO", kCollectives, "collectives.algorithm",
@@ -223,6 +224,10 @@ std::string CostQuestion::Text(std::string_view option, std::string_view otherwi
 ClusterSpec ClusterOf(const CostQuestion& question, const ConfigSource& configs,
                       Diagnostics diagnostics) {
   std::vector<Setting> settings;
+  if (question.op->family == kCollective) {  // whatever jobs use: the columns are nccl-tests'
+    const Place place{"--model nccl", 0, 0};
+    settings.push_back({"collectives.model", MakeText("nccl", place), place});
+  }
   for (const OptionRow& row : kOptions) {
     const auto given = question.options.find(row.name);
     if (row.path.empty() || given == question.options.end()) continue;
@@ -262,6 +267,23 @@ std::string FormatResidual(double residual, bool is_extrapolated) {
   const std::string star = is_extrapolated ? "*" : "";
   if (residual <= 0) return is_extrapolated ? "*" : "-";
   return fmt::format("{:.{}f}%{}", residual * 100, residual < 0.01 ? 1 : 0, star);
+}
+
+std::string ExpectedErrorText(const std::vector<double>& residuals, bool is_extrapolated,
+                              std::string_view range) {
+  double low = 0, high = 0;
+  for (const double residual : residuals) {
+    if (residual <= 0) continue;
+    low = low == 0 ? residual : std::min(low, residual);
+    high = std::max(high, residual);
+  }
+  std::string text = "unknown";
+  const std::string least = FormatResidual(low, false), most = FormatResidual(high, false);
+  if (high > 0) {
+    text = fmt::format("{} expected (median of the fit)",
+                       least == most ? most : fmt::format("{} to {}", least, most));
+  }
+  return is_extrapolated ? fmt::format("{}; * outside the measured {}", text, range) : text;
 }
 
 void AddCostCommand(CLI::App& app, const Session& session) {

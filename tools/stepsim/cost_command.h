@@ -70,5 +70,8 @@ DType DTypeOf(const CostQuestion& question, DType otherwise, Diagnostics& diagno
 std::string FormatShort(double number);
 // "7%", "0.4%"; "-": unknown. A star marks what lies outside the measured range.
 std::string FormatResidual(double residual, bool is_extrapolated);
+// "4% to 14% expected (median of the fit); * outside the measured sizes".
+std::string ExpectedErrorText(const std::vector<double>& residuals, bool is_extrapolated,
+                              std::string_view range);
 
 }  // namespace stepsim

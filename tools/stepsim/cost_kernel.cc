@@ -116,27 +116,19 @@ double FractionOfPeak(const Point& p, const KernelTable& table) {
 double FractionOfHbm(const Point& p, const KernelTable& table) {
   return ByteRateOf(p) / table.cluster.hardware.gpu.hbm_bandwidth.value;
 }
-double Waves(const Point& p, const KernelTable& table) {
+double Waves(const Point& p) {
   const double slots = p.cost.tiles_per_sm * static_cast<double>(p.shape.back());
   return p.cost.tiles > 0 ? std::ceil(p.cost.tiles / slots) : 0;
 }
 
 std::string ErrorText(const KernelTable& table) {
-  double low = 1e9, high = 0;
+  std::vector<double> residuals;
   bool is_extrapolated = false;
   for (const Point& point : table.points) {
+    residuals.push_back(point.cost.residual);
     is_extrapolated = is_extrapolated || point.cost.is_extrapolated;
-    if (point.cost.residual <= 0) continue;
-    low = std::min(low, point.cost.residual);
-    high = std::max(high, point.cost.residual);
   }
-  std::string text = "unknown";
-  if (high > 0) {
-    text = fmt::format("{} to {} expected (median of the fit)", FormatResidual(low, false),
-                       FormatResidual(high, false));
-  }
-  if (is_extrapolated) text += "; * outside the measured shapes";
-  return text;
+  return ExpectedErrorText(residuals, is_extrapolated, "shapes");
 }
 
 std::string HeaderText(const KernelTable& table) {
@@ -191,7 +183,7 @@ std::vector<std::string> PointText(const Point& point, const KernelTable& table)
   cells.push_back(fmt::format("{:.1f}%", FractionOfHbm(point, table) * 100));
   cells.emplace_back(point.cost.bound);
   if (HasTiles(table)) {
-    const double waves = Waves(point, table);
+    const double waves = Waves(point);
     cells.push_back(waves > 0 ? fmt::format("{:.0f}", point.cost.tiles) : "-");
     cells.push_back(waves > 0 ? fmt::format("{:.0f}", waves) : "-");
   }
@@ -215,7 +207,7 @@ ResultTable Exported(const KernelTable& table) {
                {std::string(ToString(table.dtype)), p.cost.seconds * kMicro, p.work.flops.value,
                 p.work.bytes.value, FlopRateOf(p) / 1e12, FractionOfPeak(p, table),
                 ByteRateOf(p) / 1e9, FractionOfHbm(p, table), std::string(p.cost.bound),
-                p.cost.tiles, Waves(p, table), p.cost.residual, p.cost.is_extrapolated});
+                p.cost.tiles, Waves(p), p.cost.residual, p.cost.is_extrapolated});
     result.rows.push_back(std::move(row));
   }
   return result;
