@@ -7,6 +7,7 @@ Reads EXPORTS/collectives*.csv and kernels*.csv; writes collectives.csv, kernels
 the tables between the markers of RESULTS/README.md and of the README.md at the top. Equal input gives
 equal bytes.
 """
+import collections
 import math
 import os
 import pathlib
@@ -34,14 +35,17 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BAND = 0.2
 # Okabe and Ito's palette: told apart by colour-blind readers, and by markers in grey.
 PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#555555"]
-MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
+MARKERS = ["o", "s", "^", "D", "v", "P"]
+TYPE_MARKERS = {"bf16": "o", "fp16": "s", "fp32": "^", "tf32": "v", "fp8": "D"}
+GROUPED_MARKER = "x"
 FEW_SHAPES = 20  # GPUs with fewer share one colour
+Series = collections.namedtuple("Series", "name rows colour marker")
 BAND_COLOUR = "#E4E4E4"
 DPI = 110
 PANEL_INCHES = 6.2
 
 COLLECTIVE_COLUMNS = ["system_id", "collective", "ranks", "size_bytes", "class", "status",
-                      "measured_us", "predicted_us", "left_out_us", "two_point_us", "bare_us",
+                      "measured_us", "predicted_us", "left_out_us", "two_point_us", "uncorrected_us",
                       "algorithm", "protocol"]
 KERNEL_COLUMNS = ["row", "gpu", "profile", "m", "n", "k", "groups", "layout", "dtype",
                   "measured_us", "predicted_us", "left_out_us"]
@@ -78,22 +82,26 @@ def label_of(name, summary):
     return f"{name}: {summary.count} points, median {tables.percent(summary.median)}"
 
 
+def draw_points(axes, one, x, y, label):
+    line = 0.8 if one.marker == GROUPED_MARKER else 0  # a cross is nothing but lines
+    axes.scatter(x, y, s=13, marker=one.marker, color=one.colour, alpha=0.65, linewidths=line,
+                 zorder=3, label=label)
+
+
 def draw_panel(axes, series, column, limits, title):
-    """`series`: (name, rows) each with a colour and marker of its own; a name without points is left
-    out but keeps its colour."""
+    """A series without points is left out; the others keep their colours."""
     low, high = limits
     axes.fill_between([low, high], [low * (1 - BAND), high * (1 - BAND)],
                       [low * (1 + BAND), high * (1 + BAND)], color=BAND_COLOUR, zorder=1,
                       label=f"within {BAND:.0%}")
     axes.plot([low, high], [low, high], color="#333333", linewidth=0.9, zorder=2)
-    for i, (name, rows) in enumerate(series):
-        summary = tables.summarize(rows, column)
+    for one in series:
+        summary = tables.summarize(one.rows, column)
         if summary is None:
             continue
-        points = [r for r in rows if r["is_scored"] and r[column]]
-        axes.scatter([float(r["measured_us"]) for r in points], [float(r[column]) for r in points],
-                     s=13, marker=MARKERS[i % len(MARKERS)], color=PALETTE[i % len(PALETTE)],
-                     alpha=0.65, linewidths=0, zorder=3, label=label_of(name, summary))
+        points = [r for r in one.rows if r["is_scored"] and r[column]]
+        draw_points(axes, one, [float(r["measured_us"]) for r in points],
+                    [float(r[column]) for r in points], label_of(one.name, summary))
     axes.set(xscale="log", yscale="log", xlim=limits, ylim=limits, title=title, xlabel="measured",
              aspect="equal")
     axes.xaxis.set_major_formatter(FuncFormatter(microseconds))
@@ -109,7 +117,7 @@ def save(figure, path):
 
 def draw_scatter(path, series, panels):
     """One panel per (column, title), all with the same axes."""
-    rows = [r for _, members in series for r in members if r["is_scored"]]
+    rows = [r for one in series for r in one.rows if r["is_scored"]]
     limits = limits_of(rows, ["measured_us"] + [column for column, _ in panels])
     figure, axes = plt.subplots(1, len(panels), figsize=(PANEL_INCHES * len(panels), PANEL_INCHES),
                                 squeeze=False)
@@ -122,8 +130,8 @@ def draw_scatter(path, series, panels):
 def median_ratios(series, column):
     """Sizes, rounded to powers of two, and the median of predicted / measured at each."""
     ratios = {}
-    for _, rows in series:
-        for row in rows:
+    for one in series:
+        for row in one.rows:
             if row["is_scored"] and row[column]:
                 size = 2 ** round(math.log2(int(row["size_bytes"])))
                 ratios.setdefault(size, []).append(float(row[column]) / float(row["measured_us"]))
@@ -136,20 +144,17 @@ def draw_ratio(path, series, column, title):
     figure, axes = plt.subplots(figsize=(PANEL_INCHES * 1.8, PANEL_INCHES * 0.8))
     axes.axhspan(1 - BAND, 1 + BAND, color=BAND_COLOUR, zorder=1, label=f"within {BAND:.0%}")
     axes.axhline(1, color="#333333", linewidth=0.9, zorder=2)
-    for i, (name, rows) in enumerate(series):
-        points = [r for r in rows if r["is_scored"] and r[column]]
-        if not points:
-            continue
-        axes.scatter([int(r["size_bytes"]) for r in points],
-                     [float(r[column]) / float(r["measured_us"]) for r in points], s=13,
-                     marker=MARKERS[i], color=PALETTE[i], alpha=0.65, linewidths=0, zorder=3,
-                     label=name)
+    for one in series:
+        points = [r for r in one.rows if r["is_scored"] and r[column]]
+        if points:
+            draw_points(axes, one, [int(r["size_bytes"]) for r in points],
+                        [float(r[column]) / float(r["measured_us"]) for r in points], one.name)
     axes.plot(*median_ratios(series, column), color="#000000", linewidth=1.4, zorder=4,
               label="median of all points of a size")
     axes.set(title=title, xlabel="message size", ylabel="predicted / measured", yscale="log")
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(FuncFormatter(size_text))
-    ticks = [0.1, 0.2, 0.5, 0.8, 1, 1.25, 2, 5, 10]
+    ticks = [0.1, 0.2, 0.33, 0.5, 0.8, 1, 1.25, 2, 3, 5, 10]
     low, high = axes.get_ylim()
     axes.set_yticks([t for t in ticks if low <= t <= high])
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -159,26 +164,35 @@ def draw_ratio(path, series, column, title):
 
 
 def draw_collectives(results, rows):
-    series = [(name, [r for r in rows if r["class"] == key]) for key, name in tables.CLASSES.items()]
+    series = [Series(name, [r for r in rows if r["class"] == key], PALETTE[i], MARKERS[i])
+              for i, (key, name) in enumerate(tables.CLASSES.items())]
     draw_scatter(results / "collectives.png", series,
                  [("predicted_us", "corrections fitted to all systems"),
                   ("left_out_us", "each system predicted by the others")])
     draw_scatter(results / "collectives_ends.png", series,
-                 [("bare_us", "NCCL's own table, nothing fitted"),
+                 [("uncorrected_us", "NCCL's model over the links, uncorrected"),
                   ("two_point_us", "two measured points told per system and collective")])
     draw_ratio(results / "collectives_by_size.png", series, "left_out_us",
                "collectives, each system predicted by the others")
 
 
-def draw_kernels(results, rows):
-    groups = {}
+def kernel_series(rows):
+    """A colour per machine, a marker per element type; machines with few shapes are one series."""
+    large, others, colours = [], [], {}
     for (profile, dtype, kind), members in tables.kernel_groups(rows):
-        name = f"{profile} {dtype}" + (" grouped" if kind == "grouped" else "")
-        groups[name] = members
-    large = [(name, members) for name, members in groups.items() if len(members) >= FEW_SHAPES]
-    others = [r for members in groups.values() if len(members) < FEW_SHAPES for r in members]
-    series = large + [(f"fewer than {FEW_SHAPES} shapes", others)]
-    draw_scatter(results / "kernels.png", series,
+        is_few = len(members) < FEW_SHAPES
+        if is_few or len(colours) == len(PALETTE) - 1 and profile not in colours:
+            others += members
+            continue
+        colour = colours.setdefault(profile, PALETTE[len(colours)])
+        is_grouped = kind == "grouped"
+        large.append(Series(f"{profile} {dtype}" + (" grouped" if is_grouped else ""), members, colour,
+                            GROUPED_MARKER if is_grouped else TYPE_MARKERS.get(dtype, "P")))
+    return large + [Series("others", others, PALETTE[-1], "*")]
+
+
+def draw_kernels(results, rows):
+    draw_scatter(results / "kernels.png", kernel_series(rows),
                  [("predicted_us", "matrix products, the profiles' curves"),
                   ("left_out_us", "matrix products, each shape predicted by the others")])
 

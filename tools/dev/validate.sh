@@ -30,7 +30,7 @@ validate() {  # NAME, then the words behind `stepsim validate`
 validate collectives collectives tests/data/nccl_curves.csv
 validate collectives_left_out collectives tests/data/nccl_curves.csv --leave-one-out system
 validate collectives_two_point collectives tests/data/nccl_curves.csv --calibrate two-point
-validate collectives_bare collectives tests/data/nccl_curves.csv --corrections none
+validate collectives_uncorrected collectives tests/data/nccl_curves.csv --corrections none
 validate kernels kernels tests/data/gemm_points.csv
 validate kernels_left_out kernels tests/data/gemm_points.csv --leave-one-out shape
 python3 -B tools/dev/plot_validation.py "$exports"

@@ -19,7 +19,8 @@ CLASSES = {
 }
 # One export per way of predicting the same points: file stem, column of the joint table.
 COLLECTIVE_RUNS = {"collectives": "predicted_us", "collectives_left_out": "left_out_us",
-                   "collectives_two_point": "two_point_us", "collectives_bare": "bare_us"}
+                   "collectives_two_point": "two_point_us",
+                   "collectives_uncorrected": "uncorrected_us"}
 KERNEL_RUNS = {"kernels": "predicted_us", "kernels_left_out": "left_out_us"}
 
 
@@ -134,13 +135,15 @@ def collective_table(rows):
         fitted = summarize(members, "predicted_us")
         if fitted is None:
             continue
-        told, bare = summarize(members, "two_point_us"), summarize(members, "bare_us")
+        told = summarize(members, "two_point_us")
+        plain = summarize(members, "uncorrected_us")
         lines.append([name, fitted.count, len({r["system_id"] for r in members}), *three(fitted),
                       *three(summarize(members, "left_out_us")),
-                      percent(told.median) if told else "", percent(bare.median) if bare else ""])
+                      percent(told.median) if told else "",
+                      percent(plain.median) if plain else ""])
     return markdown(["", "points", "systems", "fitted: median", "p90", "bias",
                      "system left out: median", "p90", "bias", "two points told: median",
-                     "NCCL's table alone: median"], lines)
+                     "uncorrected: median"], lines)
 
 
 def operation_table(rows):
