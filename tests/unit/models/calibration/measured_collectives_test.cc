@@ -61,9 +61,10 @@ TEST(ReadMeasuredCollectives, RefusesSizesThatAreNone) {
 }
 
 TEST(ReadMeasuredCollectives, NamesTheMissingColumnAndTheNearest) {
-  EXPECT_THAT(ErrorOf("system_id,gpu,nodes,gpus_per_node,ranks,nic,intra_fabric,collective,size,"
-                      "time_us\n"),
-              AllOf(HasSubstr("'size_bytes' is missing"), HasSubstr("is it 'size'?")));
+  EXPECT_THAT(
+      ErrorOf("system_id,gpu,nodes,gpus_per_node,ranks,nic,intra_fabric,collective,size_byte,"
+              "time_us\n"),
+      AllOf(HasSubstr("'size_bytes' is missing"), HasSubstr("is it 'size_byte'?")));
 }
 
 TEST(ReadMeasuredCollectives, NamesEveryWrongCell) {
