@@ -44,6 +44,7 @@ struct Prediction {
   std::string algorithm, protocol;
   bool is_calibration = false;  // the prediction was told this point
   bool is_predicted = false;
+  std::string problem;  // why not, where the model itself refuses
 
   double Error(const MeasuredCollective& measured) const { return seconds / measured.seconds - 1; }
 };

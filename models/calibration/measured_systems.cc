@@ -211,6 +211,11 @@ MeasuredSystem SystemMapper::Map(const MeasuredCollective& point) const {
                       .nodes = point.nodes,
                       .ranks_per_node = (point.ranks + point.nodes - 1) / point.nodes};
   const FabricText fabric = ParseFabric(point.intra_fabric);
+  if (point.ranks < 2) {
+    system.status = PointStatus::kNotPredicted;
+    system.reason = "one rank has nobody to talk to";
+    return system;
+  }
   const HardwareSpec* profile = FindProfile(point);
   if (profile == nullptr) {
     system.status = PointStatus::kNotPredicted;
