@@ -98,6 +98,8 @@ class TableReader {
       std::swap(m, n);  // n x rows by rows x k
       std::swap(n, k);
     }
+    // A bare cuBLAS call: column-major, m is the contiguous side of the result.
+    if (layout.empty()) std::swap(m, n);
     const std::string_view flag = reader_.Text(row, "accumulate");
     const bool accumulates = flag == "True" || flag == "true" || flag == "1";
     work.compute_class = ComputeClass::kGemm;

@@ -30,8 +30,9 @@ struct KernelTable {
 };
 
 // Columns: kind, gpu, m, n, k, dtype_in, tflops; used where present: groups_or_batch, layout (TN,
-// NN, NT, or fwd, bwd_grad_act, bwd_grad_w of the forward's shape), dtype_out, accumulate. Rows of
-// kind gemm and grouped_gemm are read. Throws ConfigError with every problem.
+// NN, NT, or fwd, bwd_grad_act, bwd_grad_w of the forward's shape; none: m and n as cuBLAS names
+// them, column-major), dtype_out, accumulate. Rows of kind gemm and grouped_gemm are read. Throws
+// ConfigError with every problem.
 KernelTable ReadKernelTable(const CsvTable& table);
 
 // Index of the GPU that a name in a table means: the family must agree (export variants such as
