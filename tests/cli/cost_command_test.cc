@@ -162,6 +162,28 @@ TEST_F(Cost, TheTextbookModelIsArithmetic) {
               HasSubstr("allowed: --model nccl"));
 }
 
+// A point measured on the system: the prediction passes through it, and the table says so.
+TEST_F(Cost, PassesThroughMeasuredPoints) {
+  const std::vector<std::string> question = {
+      "all_reduce",
+      "--hardware",
+      "dgx-h100",
+      "--bytes",
+      "1MiB,64MiB",
+      "--set",
+      "hardware.calibration=[{collective: all_reduce, ranks: 8, size: 64 MiB, time: 444 us}]"};
+  EXPECT_NEAR(RowsOf(question)[1]["time_us"], 444, 0.5);
+  EXPECT_THAT(AskCost(question).out, HasSubstr("through 1 measured point of this group"));
+}
+
+// Nobody to talk to: no time, no bandwidth.
+TEST_F(Cost, OneRankTakesNoTime) {
+  const Json row = RowsOf(
+      {"all_reduce", "--hardware", "dgx-h100", "--gpus-per-node", "1", "--bytes", "1MiB"})[0];
+  EXPECT_EQ(row["time_us"], 0);
+  EXPECT_EQ(row["busbw_gbps"], 0);
+}
+
 // NCCL's knobs are those of `collectives:`; their mistakes come with the option that made them.
 TEST_F(Cost, OptionsPinTheAlgorithm) {
   const std::vector<std::string> question = {"all_reduce", "--hardware", "dgx-h100", "--bytes",
