@@ -15,8 +15,9 @@ constexpr MemoryPasses kEager{
     .layer_norm_saved = {.stream = 1},
     // fp32: pow 2, mean 1, x * rsqrt 2; weight * in the stream's type 2; + eps and rsqrt are small
     .rms_norm = {.stream = 2, .wide = 5, .widens = 2, .kernels = 6},
-    // dy * w (2); product with rsqrt 2, its sum against x 3 + 1, pow's gradient 2 + 2 + 2, sum 3
-    .rms_norm_input_grad = {.stream = 2, .wide = 15, .widens = 2, .kernels = 10},
+    // dy * w (2); in fp32: g * rsqrt 2, g * x 3 and its sum 1, mean's gradient 1, pow's (x.pow(1),
+    // times 2, times that) 2 + 2 + 3, sum of both 3
+    .rms_norm_input_grad = {.stream = 2, .wide = 17, .widens = 2, .kernels = 11},
     .rms_norm_weight_grad = {.stream = 4, .kernels = 2},  // dy * x (3), summed over the rows (1)
     .rms_norm_saved = {.stream = 1, .wide = 1},
     .residual_add = {.activation = 1, .stream = 2},  // read the branch and the stream, write it
