@@ -242,7 +242,7 @@ TEST_F(Cli, UnknownCommandsAndOptionsHaveAHint) {
   std::ostringstream out, err;
   EXPECT_EQ(RunCli({"rum"}, {in, out, err, false, 0, ""}), kExitInput);
   EXPECT_EQ(err.str(),
-            "error: unknown command 'rum', allowed: run, list, describe, schema; did you mean "
+            "error: unknown command 'rum', allowed: run, validate, list, describe, schema; did you mean "
             "'run'?\n");
   const Answer option = Ask({"run", "x.yaml", "--exprt", "y"});
   EXPECT_EQ(option.status, kExitInput);
