@@ -6,7 +6,8 @@
 #include <tuple>
 
 #include "models/calibration/error_statistics.h"
-#include "models/cost/correction_row.h"
+#include "models/cost/collective_correction.h"
+#include "sim/base/diagnostics.h"
 #include "sim/base/time.h"
 
 namespace stepsim {
@@ -20,6 +21,20 @@ constexpr double kNetworkHop = 5e-6;
 CollectiveRequest RequestOf(const MeasuredCollective& point, const MeasuredSystem& system) {
   return {
       .op = point.op, .bytes = point.size, .dtype = DType::kFp32, .placement = system.placement};
+}
+
+struct PricedPoint {
+  CollectiveCost cost;
+  std::string problem;  // "" or why there is none
+};
+
+// A pinned algorithm may not know the collective: the row keeps the model's reason.
+PricedPoint Price(const CollectivePricer& pricer, const CollectiveRequest& request) {
+  try {
+    return {pricer(request), ""};
+  } catch (const ConfigError& error) {
+    return {{}, error.diagnostics().front().message};
+  }
 }
 
 HardwareSpec Textbook(HardwareSpec hardware) {
@@ -81,7 +96,9 @@ void CollectiveValidation::FindFitPoints() {
     const MeasuredSystem& machine = system(i);
     auto& pricer = pricers[system_of_[i]];
     if (!pricer) pricer.emplace(machine.hardware, machine.model);
-    const CollectiveCost cost = (*pricer)(RequestOf(points_[i], machine));
+    const PricedPoint priced = Price(*pricer, RequestOf(points_[i], machine));
+    if (!priced.problem.empty()) continue;
+    const CollectiveCost& cost = priced.cost;
     FitPoint point;
     point.group = machine.group;
     point.transport = CorrectionTransport(machine.hardware, machine.placement.nodes);
@@ -165,9 +182,13 @@ void CollectiveValidation::PredictCurve(const Curve& curve, const ValidationOpti
     const CollectiveOp op = points_[i].op;
     const bool has_ring = op != CollectiveOp::kAllToAll && op != CollectiveOp::kSendRecv;
     if (options.predictor == Predictor::kNaiveRing && !has_ring) continue;
-    const CollectiveCost cost = pricer(RequestOf(points_[i], machine));
     Prediction& prediction = predictions[i];
-    prediction.seconds = cost.seconds;
+    const PricedPoint priced = Price(pricer, RequestOf(points_[i], machine));
+    prediction.problem = priced.problem;
+    if (!priced.problem.empty()) continue;
+    const CollectiveCost& cost = priced.cost;
+    const bool is_bare = options.predictor == Predictor::kBareNccl;
+    prediction.seconds = is_bare ? cost.nccl_seconds : cost.seconds;
     prediction.algorithm = cost.algorithm;
     prediction.protocol = cost.protocol;
     prediction.is_calibration = told.count(points_[i].size.value) > 0;

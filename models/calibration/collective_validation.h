@@ -26,7 +26,7 @@ enum class Calibration {
 
 enum class Predictor {
   kModel,      // NCCL's table with corrections
-  kBareNccl,   // NCCL's table alone
+  kBareNccl,   // the table by which NCCL chooses, with the rates that it assumes
   kNaiveRing,  // textbook ring: 1 us a hop on NVLink, 2 us on PCIe, 5 us between nodes; nominal
                // rates
 };
@@ -44,6 +44,7 @@ struct Prediction {
   std::string algorithm, protocol;
   bool is_calibration = false;  // the prediction was told this point
   bool is_predicted = false;
+  std::string problem;  // why not, where the model itself refuses
 
   double Error(const MeasuredCollective& measured) const { return seconds / measured.seconds - 1; }
 };

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "models/calibration/error_statistics.h"
-#include "models/cost/correction_row.h"
+#include "models/cost/collective_correction.h"
 #include "sim/base/time.h"
 
 namespace stepsim {
@@ -19,14 +19,15 @@ using Parameters = Eigen::Vector3d;
 
 // Errors beyond this count linearly (pseudo-Huber), so that outliers cannot drag a row.
 constexpr double kOutlier = 0.1;
-// A system counts as this many points, whatever it has.
-constexpr double kSystemWeight = 30;
+// A system counts as this many points, whatever it has; one with few counts for less.
+constexpr double kSystemWeight = 2;
+constexpr double kFewPoints = 8;
 constexpr double kMicrosecond = 1e-6;
 // Where nothing is known, and how far a level may stray from the one above (standard deviations of
 // the logarithms).
 const Parameters kStart(0.3, 0.0, std::log(7 * kMicrosecond));
 const Parameters kRootSpread(0.7, 0.15, 2.0);
-const Parameters kLevelSpread(0.5, 0.1, 1.0);
+const Parameters kLevelSpread(0.4, 0.08, 0.8);
 constexpr int kIterations = 60;
 
 struct WeightedPoint {
@@ -129,17 +130,22 @@ RowKey KeyOf(const FitPoint& point, Level level) {
           point.algorithm, point.protocol};
 }
 
-std::vector<WeightedPoint> Weigh(const std::vector<FitPoint>& points) {
-  const auto is_usable = [](const FitPoint& point) {
-    return point.latency > 0 && point.transfer > 0 && point.measured > 0;
-  };
-  std::map<std::string, double> count;
-  for (const FitPoint& point : points) count[point.group] += is_usable(point) ? 1 : 0;
-  std::vector<WeightedPoint> weighted;
+// The points of each row; in a row every system weighs the same.
+std::map<RowKey, std::vector<WeightedPoint>> RowsOf(const std::vector<FitPoint>& points,
+                                                    Level level) {
+  std::map<RowKey, std::vector<WeightedPoint>> rows;
   for (const FitPoint& point : points) {
-    if (is_usable(point)) weighted.push_back({&point, kSystemWeight / count[point.group]});
+    const bool is_usable = point.latency > 0 && point.transfer > 0 && point.measured > 0;
+    if (is_usable) rows[KeyOf(point, level)].push_back({&point, 1});
   }
-  return weighted;
+  for (auto& [key, members] : rows) {
+    std::map<std::string_view, double> count;
+    for (const WeightedPoint& w : members) ++count[w.point->group];
+    for (WeightedPoint& w : members) {
+      w.weight = kSystemWeight / std::max(kFewPoints, count[w.point->group]);
+    }
+  }
+  return rows;
 }
 
 CollectiveCorrection MakeRow(const RowKey& key, const Parameters& p,
@@ -163,14 +169,11 @@ CollectiveCorrection MakeRow(const RowKey& key, const Parameters& p,
 }  // namespace
 
 CollectiveCorrections FitCorrections(const std::vector<FitPoint>& points, const std::string& name) {
-  const std::vector<WeightedPoint> weighted = Weigh(points);
   std::map<RowKey, Parameters> found;
   std::vector<std::vector<CollectiveCorrection>> levels;
   for (const Level level : kLevels) {
-    std::map<RowKey, std::vector<WeightedPoint>> rows;
-    for (const WeightedPoint& w : weighted) rows[KeyOf(*w.point, level)].push_back(w);
     levels.emplace_back();
-    for (const auto& [key, members] : rows) {
+    for (const auto& [key, members] : RowsOf(points, level)) {
       const bool is_root = level == kKind;
       const FitPoint& first = *members.front().point;
       const Parameters mean =

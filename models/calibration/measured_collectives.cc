@@ -28,6 +28,9 @@ constexpr std::array kOpNames = {
     OpName{"sendrecv", CollectiveOp::kSendRecv},
 };
 constexpr std::int64_t kMostRanks = 10'000'000;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
+constexpr double kLeastMicroseconds = 1e-3;
+constexpr double kMostMicroseconds = 1e12;  // eleven days
 
 class RowReader {
  public:
@@ -45,8 +48,8 @@ class RowReader {
     point.nic = reader_.Text(row, "nic");
     point.intra_fabric = reader_.Text(row, "intra_fabric");
     point.op = Op(row);
-    point.size = Bytes{reader_.PositiveInteger(row, "size_bytes").value_or(1)};
-    point.seconds = reader_.Positive(row, "time_us").value_or(1) * 1e-6;
+    point.size = Bytes{Size(row)};
+    point.seconds = Microseconds(row) * 1e-6;
     point.nccl_version = reader_.Text(row, "nccl_version");
     point.source = reader_.Text(row, "source");
     return point;
@@ -67,6 +70,22 @@ class RowReader {
       return 1;
     }
     return *count;
+  }
+
+  std::int64_t Size(std::size_t row) {
+    const std::int64_t size = reader_.PositiveInteger(row, "size_bytes").value_or(1);
+    if (size <= kMostBytes) return size;
+    reader_.Report(row, "size_bytes", fmt::format("found {}, allowed: at most 2^60", size));
+    return 1;
+  }
+
+  double Microseconds(std::size_t row) {
+    const double us = reader_.Positive(row, "time_us").value_or(1);
+    if (us >= kLeastMicroseconds && us <= kMostMicroseconds) return us;
+    reader_.Report(row, "time_us",
+                   fmt::format("found {:g}, allowed: from {:g} to {:g} microseconds", us,
+                               kLeastMicroseconds, kMostMicroseconds));
+    return 1;
   }
 
   // Not every GPU of the last node need take part.

@@ -64,7 +64,7 @@ int NetworkScore(const NetworkSpec& network, const NicText& nic) {
   const bool is_same_speed =
       std::abs(network.link.bandwidth.value - nic.bandwidth.value) < 0.01 * nic.bandwidth.value;
   if (is_same_speed) score += 2;
-  if (network.nics_per_node == nic.count) score += 1;
+  if (is_same_speed && network.nics_per_node == nic.count) score += 1;
   return score;
 }
 
@@ -171,7 +171,7 @@ const HardwareSpec* SystemMapper::FindProfile(const MeasuredCollective& point) c
 
 void SystemMapper::ApplyFabric(const MeasuredCollective& point, HardwareSpec& hardware) const {
   const FabricText fabric = ParseFabric(point.intra_fabric);
-  hardware.gpus_per_node = std::max(hardware.gpus_per_node, point.gpus_per_node);
+  hardware.gpus_per_node = point.gpus_per_node;
   if (fabric.is_cube_mesh) {
     const std::int64_t ranks = std::min<std::int64_t>(point.ranks / point.nodes, kWholeCubeMesh);
     hardware.intra_node.bandwidth =
@@ -194,7 +194,10 @@ void SystemMapper::ApplyNetwork(const MeasuredCollective& point, HardwareSpec& h
   int best_score = NetworkScore(hardware.network, nic);
   for (const NetworkSpec& network : networks_) {
     const int score = NetworkScore(network, nic);
-    if (score <= best_score) continue;
+    // A network of the shelf beats the profile's own where the words say as much: its parameters
+    // belong to the transport. A speed that is not stated is the profile's.
+    if (score < best_score || score == 0) continue;
+    if (score == best_score && nic.bandwidth.value == 0) continue;
     hardware.network = network;
     best_score = score;
   }
@@ -210,6 +213,11 @@ MeasuredSystem SystemMapper::Map(const MeasuredCollective& point) const {
                       .nodes = point.nodes,
                       .ranks_per_node = (point.ranks + point.nodes - 1) / point.nodes};
   const FabricText fabric = ParseFabric(point.intra_fabric);
+  if (point.ranks < 2) {
+    system.status = PointStatus::kNotPredicted;
+    system.reason = "one rank has nobody to talk to";
+    return system;
+  }
   const HardwareSpec* profile = FindProfile(point);
   if (profile == nullptr) {
     system.status = PointStatus::kNotPredicted;

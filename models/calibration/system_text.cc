@@ -93,10 +93,10 @@ std::optional<Rate> ParseRate(std::string_view word) {
 }
 
 // "100-200G" is a guess between two, no statement.
-bool IsEndOfRange(std::string_view text, const std::string& before, const std::string& word) {
-  if (!ParseInteger(before)) return false;
-  const std::string range = before + "-" + word.substr(0, word.size() - 1);
-  return text.find(range) != std::string_view::npos;
+bool IsEndOfRange(std::string_view text, std::string_view word) {
+  const std::string end = "-" + std::string(word.substr(0, word.size() - 1));
+  const std::size_t at = text.find(end);
+  return at != std::string_view::npos && at > 0 && text[at - 1] >= '0' && text[at - 1] <= '9';
 }
 
 bool IsMemoryOrForm(std::string_view word) {
@@ -154,7 +154,7 @@ NicText ParseNic(std::string_view text, std::int64_t gpus_per_node) {
   const std::vector<std::string> list = SplitWords(words);
   for (std::size_t i = 0; i < list.size() && nic.bandwidth.value == 0; ++i) {
     const auto rate = ParseRate(list[i]);
-    if (!rate || IsEndOfRange(text, i > 0 ? list[i - 1] : "", list[i])) continue;
+    if (!rate || IsEndOfRange(text, list[i])) continue;
     nic.count = rate->count;
     nic.bandwidth = Bandwidth{rate->gigabits * 1e9 / 8};
   }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "models/calibration/collective_validation.h"
 #include "models/calibration/csv_table.h"
 #include "models/spec/config_source.h"
 #include "models/spec/load_job.h"
@@ -74,6 +75,27 @@ void FuzzCsv(std::string_view bytes) {
       reader.PositiveInteger(row, first);
     }
     reader.ThrowIfAny();
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().empty()) std::abort();
+  }
+}
+
+void FuzzMeasuredTable(std::string_view bytes) {
+  constexpr std::size_t kMostRows = 64;  // fits take time
+  try {
+    std::vector<MeasuredCollective> points = ReadMeasuredCollectives(bytes, "fuzz.csv");
+    if (points.size() > kMostRows) points.resize(kMostRows);
+    const CollectiveValidation validation(std::move(points), Source());
+    const CollectiveCorrections fitted = validation.Fit("fuzz");
+    for (const bool leave_one_out : {false, true}) {
+      for (const Calibration how :
+           {Calibration::kNone, Calibration::kTwoPoint, Calibration::kKnots}) {
+        for (const Prediction& p : validation.Predict(
+                 {.calibration = how, .corrections = fitted, .leave_one_out = leave_one_out})) {
+          if (p.is_predicted && !(p.seconds > 0 && p.seconds < 1e30)) std::abort();
+        }
+      }
+    }
   } catch (const ConfigError& error) {
     if (error.diagnostics().empty()) std::abort();
   }

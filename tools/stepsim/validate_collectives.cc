@@ -114,6 +114,7 @@ class Report {
   std::string Status(std::size_t i) const {
     const MeasuredSystem& system = validation_.system(i);
     if (system.status == PointStatus::kNotPredicted) return "not predicted: " + system.reason;
+    if (!model_[i].problem.empty()) return "not predicted: " + model_[i].problem;
     if (model_[i].is_calibration) return "calibration";
     if (system.status == PointStatus::kKeptOut) return "kept out: " + system.reason;
     return validation_.IsScored(i) ? "ok" : "kept out: below 1 KiB";
