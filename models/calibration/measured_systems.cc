@@ -64,7 +64,7 @@ int NetworkScore(const NetworkSpec& network, const NicText& nic) {
   const bool is_same_speed =
       std::abs(network.link.bandwidth.value - nic.bandwidth.value) < 0.01 * nic.bandwidth.value;
   if (is_same_speed) score += 2;
-  if (network.nics_per_node == nic.count) score += 1;
+  if (is_same_speed && network.nics_per_node == nic.count) score += 1;
   return score;
 }
 
@@ -194,8 +194,10 @@ void SystemMapper::ApplyNetwork(const MeasuredCollective& point, HardwareSpec& h
   int best_score = NetworkScore(hardware.network, nic);
   for (const NetworkSpec& network : networks_) {
     const int score = NetworkScore(network, nic);
-    // A network of the shelf beats the profile's own: its parameters belong to the transport.
+    // A network of the shelf beats the profile's own where the words say as much: its parameters
+    // belong to the transport. A speed that is not stated is the profile's.
     if (score < best_score || score == 0) continue;
+    if (score == best_score && nic.bandwidth.value == 0) continue;
     hardware.network = network;
     best_score = score;
   }

@@ -31,6 +31,7 @@ model:
 hardware: {base: ideal, gpus_per_node: 2, intra_node: {bandwidth: 100 GB/s, latency: 0 us}}
 optimizer: none
 precision: {compute: bf16, parameters: fp32}
+collectives: {model: alpha_beta}
 )";
 
 TEST_F(Cli, RunPrintsTheSummary) {

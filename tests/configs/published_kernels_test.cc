@@ -52,7 +52,7 @@ TEST(PublishedKernels, LieWithinTheAims) {
                              Bound{"a100-80g-pcie", DType::kBf16, true, 12, 0.07},
                              Bound{"a100-80g-dgx", DType::kFp16, false, 8, 0.04},
                              Bound{"h100-sxm-dgx", DType::kFp8, false, 25, 0.06},
-                             Bound{"b200-dgx", DType::kBf16, false, 24, 0.07},
+                             Bound{"b200-dgx", DType::kBf16, false, 52, 0.07},
                              Bound{"v100-dgx1", DType::kFp16, false, 24, 0.08},
                              Bound{"v100-dgx1", DType::kFp32, false, 24, 0.08}}) {
     const ErrorSummary summary =

@@ -78,32 +78,6 @@ CollectiveCorrection Row(std::string transport, std::string algorithm, double la
   return row;
 }
 
-TEST(Corrections, TheFirstRowThatMatchesHolds) {
-  CollectiveCorrections table;
-  table.rows = {Row("efa", "*", 2), Row("*", "tree", 3), Row("*", "*", 4)};
-  const auto factor = [&](std::string_view transport, std::string_view algorithm) {
-    return FindCorrection(table, transport, algorithm, "ll", "all_reduce")->latency_factor;
-  };
-  EXPECT_EQ(factor("efa", "tree"), 2);
-  EXPECT_EQ(factor("nvlink", "tree"), 3);
-  EXPECT_EQ(factor("nvlink", "ring"), 4);
-  table.rows.pop_back();
-  EXPECT_EQ(FindCorrection(table, "nvlink", "ring", "ll", "all_reduce"), nullptr);
-}
-
-TEST(Corrections, AreAppliedAsTheEquationSays) {
-  CollectiveCorrection row;
-  row.latency_factor = 2;
-  row.added_latency = Duration{5'000'000};  // 5 us
-  row.time_factor = 1.5;
-  row.ramp = Bytes{1'000'000};
-  row.ramp_exponent = 0.5;
-  // 2 x 10 + 5 us; 4 MB at 100 GB/s are 40 us, x 1.5 x (1 + sqrt(1/4)).
-  EXPECT_NEAR(CorrectedSeconds(&row, {10, 100}, 4e6), 25e-6 + 40e-6 * 1.5 * 1.5, 1e-12);
-  EXPECT_NEAR(CorrectedSeconds(nullptr, {10, 100}, 4e6), 50e-6, 1e-12);
-  EXPECT_NEAR(CorrectedSeconds(&row, {10, 100}, 0), 25e-6, 1e-12);
-}
-
 TEST(Corrections, ReachThePrice) {
   CollectiveModelSpec spec = Spec();
   CollectiveCorrection row;
@@ -135,21 +109,6 @@ TEST(Calibration, PassesThroughThePoints) {
   hardware.calibration = {Point(kGiB, 9000), Point(kMiB, 60)};  // in any order
   EXPECT_NEAR(Cost(hardware, Nodes(1), CollectiveOp::kAllReduce, kMiB).seconds, 60e-6, 1e-9);
   EXPECT_NEAR(Cost(hardware, Nodes(1), CollectiveOp::kAllReduce, kGiB).seconds, 9000e-6, 1e-9);
-}
-
-// Between them the ratio measured / predicted is interpolated in log(size): its geometric mean at
-// the geometric mean of the sizes.
-TEST(Calibration, InterpolatesTheRatio) {
-  HardwareSpec hardware = DgxA100();
-  const auto predicted = [](std::int64_t bytes) {
-    return Cost(DgxA100(), Nodes(1), CollectiveOp::kAllReduce, bytes).seconds;
-  };
-  hardware.calibration = {Point(kMiB, 2e6 * predicted(kMiB)), Point(kGiB, 0.5e6 * predicted(kGiB))};
-  const CollectiveCost middle = Cost(hardware, Nodes(1), CollectiveOp::kAllReduce, 32 * kMiB);
-  EXPECT_NEAR(middle.seconds / predicted(32 * kMiB), std::pow(2, 1 - 2 * 0.5), 1e-5);
-  EXPECT_FALSE(middle.is_extrapolated);
-  const CollectiveCost quarter = Cost(hardware, Nodes(1), CollectiveOp::kAllReduce, 4 * kMiB);
-  EXPECT_NEAR(quarter.seconds / predicted(4 * kMiB), std::pow(2, 1 - 2 * 0.2), 1e-5);
 }
 
 TEST(Calibration, BeyondThePointsTheirRatioHolds) {
