@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/spec/collective_spec.h"
+#include "models/spec/contention_spec.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
 #include "sim/base/time.h"
@@ -28,6 +29,7 @@ struct GpuSpec {
   double attention_efficiency = 1;  // reached fraction of the peak, fused attention
   double memory_efficiency = 1;     // reached fraction of hbm_bandwidth, memory-bound kernels
   Duration kernel_latency{};        // fixed time of a kernel on the device
+  ContentionSpec contention;        // what kernels cost each other
 };
 
 struct LinkSpec {

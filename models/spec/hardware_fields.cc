@@ -39,6 +39,8 @@ const StructTable<GpuSpec>& GpuFields() {
             "reached fraction of hbm_bandwidth in memory-bound kernels")
           .Range(0.001, 1),
       Field("kernel_latency", &GpuSpec::kernel_latency, "fixed time of every kernel on the device"),
+      Field("contention", &GpuSpec::contention, ContentionFields(),
+            "what kernels cost each other that run at the same time"),
   };
   return table;
 }

@@ -70,6 +70,7 @@ struct JobSpec {
   PrecisionSpec precision;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   CollectiveModelSpec collectives;
+  ContentionMode contention = ContentionMode::kFull;
   SimulateSpec simulate;
   std::string mfu_convention = "palm";
 

@@ -25,6 +25,12 @@ constexpr std::array kRankNames = {
     EnumName<bool>{true, "all"},
 };
 
+constexpr std::array kContentionNames = {
+    EnumName<ContentionMode>{ContentionMode::kOff, "off"},
+    EnumName<ContentionMode>{ContentionMode::kSm, "sm"},
+    EnumName<ContentionMode>{ContentionMode::kFull, "full"},
+};
+
 const StructTable<DdpPlan>& DdpFields() {
   static const StructTable<DdpPlan> table{
       Field("bucket_cap_mb", &DdpPlan::bucket_cap_mb, "size at which a gradient bucket is closed")
@@ -131,6 +137,9 @@ const StructTable<JobSpec>& JobFields() {
       Field("precision", &J::precision, PrecisionFields(), "element types"),
       Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
       Field("collectives", &J::collectives, CollectiveModelFields(), "cost models of the collectives"),
+      Field("contention", &J::contention, kContentionNames,
+            "what overlap costs: off: nothing, the ceiling; sm: collectives take SMs; full: memory "
+            "bandwidth, links and caches as well"),
       Field("simulate", &J::simulate, SimulateFields(), "how the job is simulated"),
       Field("mfu_convention", &J::mfu_convention, "which FLOPs count as useful")
           .Choices({"palm", "megatron", "torchtitan", "causal"}),

@@ -8,6 +8,7 @@
 
 namespace stepsim {
 
+const StructTable<ContentionSpec>& ContentionFields();
 const StructTable<CollectivePoint>& PointFields();
 const StructTable<CollectiveModelSpec>& CollectiveModelFields();
 const StructTable<CollectiveCorrections>& CorrectionFields();  // configs/collectives/*.yaml

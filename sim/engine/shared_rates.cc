@@ -39,10 +39,7 @@ void SharedRates::Start(std::span<const TaskId> members) {
     if (ProgressOf(member).task != member) {  // it did not have to wait
       Add(member, /*is_transferring=*/true);
     } else if (graph_.kind(member) != TaskKind::kHost) {
-      auto& running = running_[graph_.rank(member)];
-      std::find_if(running.begin(), running.end(), [&](const RunningTask& r) {
-        return r.task == member;
-      })->is_transferring = true;
+      RunningOf(member).is_transferring = true;
       MarkChanged(graph_.rank(member));
     }
   }
@@ -63,9 +60,18 @@ void SharedRates::Finish(std::span<const TaskId> members) {
 void SharedRates::Add(TaskId task, bool is_transferring) {
   ProgressOf(task) = Progress{.task = task};
   // The launching thread does not run on the device.
-  if (graph_.kind(task) == TaskKind::kHost) return;
-  running_[graph_.rank(task)].push_back({task, is_transferring});
+  const TaskKind kind = graph_.kind(task);
+  if (kind == TaskKind::kHost) return;
+  std::vector<RunningTask>& running = running_[graph_.rank(task)];
+  if (kind == TaskKind::kTransfer && !running.empty()) arrived_.push_back(task);
+  running.push_back({task, is_transferring});
   MarkChanged(graph_.rank(task));
+}
+
+RunningTask& SharedRates::RunningOf(TaskId task) {
+  std::vector<RunningTask>& running = running_[graph_.rank(task)];
+  return *std::find_if(running.begin(), running.end(),
+                       [&](const RunningTask& r) { return r.task == task; });
 }
 
 void SharedRates::MarkChanged(RankId rank) {
@@ -76,6 +82,9 @@ void SharedRates::MarkChanged(RankId rank) {
 
 std::span<const SharedRates::Completion> SharedRates::Update(SimTime now) {
   completions_.clear();
+  for (const TaskId transfer : arrived_) AskForDelay(transfer, now);
+  arrived_.clear();
+  std::erase_if(started_, [&](TaskId task) { return Queue(task, now); });
   for (const RankId rank : changed_ranks_) {
     is_changed_[rank] = 0;
     AskForRates(rank);
@@ -91,6 +100,64 @@ std::span<const SharedRates::Completion> SharedRates::Update(SimTime now) {
   repaced_.clear();
   started_.clear();
   return completions_;
+}
+
+// The isolated work of a task that is left.
+double SharedRates::RemainingOf(TaskId task, SimTime now) const {
+  const Progress& progress = ProgressOf(Representative(task));
+  if (progress.rate == 0) return static_cast<double>(durations_[graph_.work_id(task)].count());
+  const double elapsed = static_cast<double>((now - progress.since).count());
+  return std::max(0.0, progress.remaining_ps - elapsed * progress.rate);
+}
+
+// Only kernels that were there before the transfer are in its way.
+void SharedRates::AskForDelay(TaskId transfer, SimTime now) {
+  if (ProgressOf(transfer).task != transfer) return;  // took no time: gone already
+  kernels_.clear();
+  for (const RunningTask& running : running_[graph_.rank(transfer)]) {
+    if (running.task == transfer) break;
+    if (graph_.kind(running.task) != TaskKind::kCompute) continue;
+    kernels_.push_back({running.task, durations_[graph_.work_id(running.task)],
+                        Duration(static_cast<Duration::rep>(RemainingOf(running.task, now)))});
+  }
+  if (kernels_.empty()) return;
+  const Duration delay = interference_.StartDelay(graph_.rank(transfer), transfer, kernels_);
+  SIM_CHECK(delay >= Duration::zero(), "a start cannot be earlier than asked for");
+  if (delay >= kNever - now) ThrowTooLong();
+  ProgressOf(transfer).placed = now + delay;
+}
+
+// A transfer whose members do not all have their place waits for the last one.
+bool SharedRates::Queue(TaskId representative, SimTime now) {
+  SimTime begin = now;
+  for (const TaskId member : MembersOf(representative)) {
+    begin = std::max(begin, ProgressOf(member).placed);
+  }
+  if (begin == now) return false;
+  for (const TaskId member : MembersOf(representative)) {
+    RunningTask& running = RunningOf(member);
+    running.is_transferring = false;
+    running.is_placed = ProgressOf(member).placed <= now;
+  }
+  Progress& progress = ProgressOf(representative);
+  progress.is_queued = true;
+  progress.completes = begin;
+  completions_.push_back({representative, begin});
+  return true;
+}
+
+bool SharedRates::BeginQueued(TaskId task) {
+  if (!ProgressOf(task).is_queued) return false;
+  ProgressOf(task).is_queued = false;
+  for (const TaskId member : MembersOf(task)) {
+    ProgressOf(member).placed = {};
+    RunningTask& running = RunningOf(member);
+    running.is_transferring = true;
+    running.is_placed = true;
+    MarkChanged(graph_.rank(member));
+  }
+  started_.push_back(task);
+  return true;
 }
 
 void SharedRates::AskForRates(RankId rank) {

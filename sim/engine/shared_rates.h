@@ -35,6 +35,9 @@ class SharedRates {
   // The span is valid until the next call.
   std::span<const Completion> Update(SimTime now);
 
+  // A transfer that has waited for its place begins now; false when `task` is none, but completes.
+  bool BeginQueued(TaskId task);
+
   // False when the completion has moved away since it was announced.
   bool IsCurrent(TaskId task, SimTime time) const {
     const Progress& progress = ProgressOf(task);
@@ -44,11 +47,13 @@ class SharedRates {
  private:
   struct Progress {
     TaskId task = kNoId<TaskId>;
+    bool is_queued = false;   // all peers are there, and one of them has no place yet
     double own_rate = 1;      // what its own rank gives it
     double rate = 0;          // the smallest of all members; 0 before the first Update
     double remaining_ps = 0;  // of the isolated work, at `since`
     SimTime since{};
-    SimTime completes{};
+    SimTime completes{};      // while is_queued: when it begins
+    SimTime placed{};         // a transfer has its place on the device from here on
   };
   // A stream holds one task at a time: it is the slot of the task's progress.
   Progress& ProgressOf(TaskId task) { return progress_[graph_.streams(task).front()]; }
@@ -57,7 +62,11 @@ class SharedRates {
   std::span<const TaskId> MembersOf(const TaskId& task) const;
 
   void Add(TaskId task, bool is_transferring);
+  RunningTask& RunningOf(TaskId task);
   void MarkChanged(RankId rank);
+  void AskForDelay(TaskId transfer, SimTime now);
+  double RemainingOf(TaskId task, SimTime now) const;
+  bool Queue(TaskId representative, SimTime now);
   void AskForRates(RankId rank);
   void Settle(TaskId representative, SimTime now);
 
@@ -69,6 +78,8 @@ class SharedRates {
   std::vector<RankId> changed_ranks_;  // since the last Update
   IdVector<RankId, char> is_changed_;
   std::vector<TaskId> started_, repaced_;  // representatives, since the last Update
+  std::vector<TaskId> arrived_;            // transfers, since the last Update
+  std::vector<RunningKernel> kernels_;     // scratch
   std::vector<double> rates_;              // scratch
   std::vector<Completion> completions_;
 };

@@ -53,6 +53,7 @@ class EventLoop {
       const Event event = queue_.Take();
       if (shared_ && !shared_->IsCurrent(event.task, event.time)) continue;  // has moved since
       now_ = event.time;
+      if (shared_ && shared_->BeginQueued(event.task)) continue;
       Complete(event.task);
     }
     if (completed_ < graph_.task_count()) {
