@@ -28,9 +28,7 @@ class Pricer {
     return work.launches * ToSeconds(job_.simulate.launch_overhead) +
            work.graph_nodes * kSecondsPerGraphNode;
   }
-  double operator()(const CollectiveWork& work) const {
-    return PriceOf(work).seconds;
-  }
+  double operator()(const CollectiveWork& work) const { return PriceOf(work).seconds; }
   double operator()(const OpaqueWork&) const { SIM_CHECK(false, "opaque work has no price"); }
 
   CollectiveChoice Choice(const Work& work) const {
