@@ -25,6 +25,12 @@ constexpr std::array kRankNames = {
     EnumName<bool>{true, "all"},
 };
 
+constexpr std::array kKernelNames = {
+    EnumName<KernelMode>{KernelMode::kEager, "eager"},
+    EnumName<KernelMode>{KernelMode::kCompiled, "compiled"},
+    EnumName<KernelMode>{KernelMode::kFused, "fused"},
+};
+
 const StructTable<DdpPlan>& DdpFields() {
   static const StructTable<DdpPlan> table{
       Field("bucket_cap_mb", &DdpPlan::bucket_cap_mb, "size at which a gradient bucket is closed")
@@ -106,7 +112,8 @@ const StructTable<SimulateSpec>& SimulateFields() {
       Field("steps", &SimulateSpec::steps, "consecutive steps; the last one is reported")
           .Range(1, 1000),
       Field("launch_overhead", &SimulateSpec::launch_overhead,
-            "host time per kernel launch; 0: the host is not modelled"),
+            "another spelling of host.launch")
+          .Unset("host.launch"),
   };
   return table;
 }
@@ -130,6 +137,9 @@ const StructTable<JobSpec>& JobFields() {
       Field("batch", &J::batch, BatchFields(), "what a step processes"),
       Field("precision", &J::precision, PrecisionFields(), "element types"),
       Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
+      Field("kernels", &J::kernels, kKernelNames,
+            "how the framework runs kernels: one by one, as a compiled graph, or fused by hand"),
+      Field("host", &J::host, HostFields(), "what launching costs"),
       Field("collectives", &J::collectives, CollectiveModelFields(), "cost models of the collectives"),
       Field("simulate", &J::simulate, SimulateFields(), "how the job is simulated"),
       Field("mfu_convention", &J::mfu_convention, "which FLOPs count as useful")
