@@ -1,10 +1,13 @@
 #include "models/run_step.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "models/contention/contention.h"
 #include "models/cost/graph_cost.h"
+#include "models/cost/host_cost.h"
+#include "models/host_pace.h"
 #include "models/parallel/build_step.h"
 #include "models/step_context.h"
 #include "models/workload/workload.h"
@@ -16,20 +19,52 @@ namespace {
 
 constexpr std::size_t kCeilings = 10;  // as many collectives as the longest list shows
 
+struct SimulatedStep {
+  TaskGraph graph;
+  GraphCosts priced;
+  Timeline timeline;
+  HostPace pace;
+};
+
+SimulatedStep SimulateStep(const JobSpec& job, const Workload& workload, HostThread host) {
+  SimulatedStep step;
+  BuiltStep built = BuildStep(job, workload, host);  // who does what, after what?
+  step.graph = std::move(built.graph);
+  step.priced = PriceGraph(step.graph, job);  // how long does each piece take alone?
+  const auto contention = MakeContention(step.graph, step.priced.occupancy, job);  // and together?
+  step.timeline = Simulate(step.graph, step.priced.costs, contention.get());  // when, and why then?
+  step.pace = {built.host_work, DurationFromSeconds(HostSeconds(built.host_work, TimesOf(job))),
+               LastStepWindow(step.graph, step.timeline).length()};
+  return step;
+}
+
+// A host that is faster than the device runs ahead of it, more with every step: in the long run its
+// launches cost nothing. One that is slower sets the pace. One that waits for the device at the end
+// of each step starts anew with each.
+SimulatedStep SimulateSteadyStep(const JobSpec& job, const Workload& workload) {
+  if (job.host.synchronize) return SimulateStep(job, workload, HostThread::kLaunches);
+  SimulatedStep ahead = SimulateStep(job, workload, HostThread::kAhead);
+  if (!ahead.pace.is_slower()) return ahead;
+  SimulatedStep launching = SimulateStep(job, workload, HostThread::kLaunches);
+  launching.pace = ahead.pace;
+  return launching;
+}
+
 }  // namespace
 
 StepResult RunStep(const ResolvedJob& resolved) {
   const JobSpec& job = resolved.job;
-  const Workload workload = BuildWorkload(job);  // how much work is a micro-step?
-  TaskGraph graph = BuildStep(job, workload);    // who does what, after what?
-  GraphCosts priced = PriceGraph(graph, job);    // how long does each piece take alone?
-  const auto contention = MakeContention(graph, priced.occupancy, job);  // and beside others?
-  Timeline timeline = Simulate(graph, priced.costs, contention.get());   // when, and why then?
-  StepReport report = BuildReport(graph, priced.costs, std::move(priced.choices), timeline,
+  const Workload workload = BuildWorkload(job);            // how much work is a micro-step?
+  SimulatedStep step = SimulateSteadyStep(job, workload);  // when does it happen, and why then?
+  const TaskCosts& costs = step.priced.costs;
+  StepReport report = BuildReport(step.graph, costs, std::move(step.priced.choices), step.timeline,
                                   MakeStepContext(resolved, workload));
-  AddCeilings(graph, priced.costs, kCeilings, &report, contention.get());  // what is to win?
+  const auto contention = MakeContention(step.graph, step.priced.occupancy, job);
+  AddCeilings(step.graph, costs, kCeilings, &report, contention.get());  // what is there to win?
+  if (!job.host.synchronize && !step.pace.is_slower()) LimitCeilings(step.pace, &report);
+  AddHostWarning(job, step.pace, &report);
   AddWarnings(&report);  // what should the user know besides?
-  return {std::move(graph), std::move(timeline), std::move(report)};
+  return {std::move(step.graph), std::move(step.timeline), std::move(report)};
 }
 
 }  // namespace stepsim

@@ -151,7 +151,7 @@ std::unique_ptr<Interference> MakeContention(const TaskGraph& graph,
                                              const JobSpec& job) {
   if (job.contention == ContentionMode::kOff) return nullptr;
   return std::make_unique<Contention>(graph, occupancy, job.hardware,
-                                      ContentionSettings{.mode = job.contention});
+                                      ContentionSettings{job.contention, job.host.stream_priority});
 }
 
 }  // namespace stepsim

@@ -10,11 +10,6 @@ enum class ContentionMode {
   kFull,  // and HBM bandwidth, links, caches, power
 };
 
-enum class StreamPriority {
-  kDefault,  // a collective waits until the kernel before it has no more blocks to start
-  kHigh,     // its blocks are the first to follow blocks that end
-};
-
 struct ContentionSpec {
   // Slow-down of a kernel by a collective at full link rate, beyond SMs and HBM: 0.1 is 10 %.
   double gemm = 0.1;

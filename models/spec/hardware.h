@@ -62,6 +62,7 @@ struct HardwareSpec {
   LinkSpec intra_node;
   bool switched = true;       // intra_node: every GPU reaches every other at full rate (NVSwitch)
   std::string cpu = "intel";  // "intel", "amd", "arm", "power": NCCL's table depends on it
+  double host_time_scale = 1;  // launches, calls and events against models/README.md; 0: no time
   NetworkSpec network;
   std::vector<CollectivePoint> calibration;  // measured on this system
 };

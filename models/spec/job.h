@@ -8,6 +8,7 @@
 
 #include "models/spec/collective_spec.h"
 #include "models/spec/hardware.h"
+#include "models/spec/host_spec.h"
 #include "models/spec/model.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
@@ -52,10 +53,13 @@ struct PrecisionSpec {
 
 enum class OptimizerKind { kAdamW, kSgd, kSgdMomentum, kNone };
 
+// How the small kernels between the matrix products run.
+enum class KernelMode { kEager, kCompiled, kFused };
+
 struct SimulateSpec {
-  bool all_ranks = false;      // unfold the data-parallel replicas
-  std::int64_t steps = 1;      // consecutive steps; the last one is reported
-  Duration launch_overhead{};  // host time per kernel launch; 0: host not modelled
+  bool all_ranks = false;                   // unfold the data-parallel replicas
+  std::int64_t steps = 1;                   // consecutive steps; the last one is reported
+  std::optional<Duration> launch_overhead;  // another spelling of host.launch
 };
 
 struct JobSpec {
@@ -69,6 +73,8 @@ struct JobSpec {
   BatchSpec batch;
   PrecisionSpec precision;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
+  KernelMode kernels = KernelMode::kEager;
+  HostSpec host;
   CollectiveModelSpec collectives;
   ContentionMode contention = ContentionMode::kFull;
   SimulateSpec simulate;
@@ -76,6 +82,8 @@ struct JobSpec {
 
   std::int64_t gpus() const { return nodes * gpus_per_node; }
 };
+
+HostTimes TimesOf(const JobSpec& job);
 
 struct ResolvedJob {
   JobSpec job;

@@ -30,6 +30,11 @@ constexpr std::array kContentionNames = {
     EnumName<ContentionMode>{ContentionMode::kSm, "sm"},
     EnumName<ContentionMode>{ContentionMode::kFull, "full"},
 };
+constexpr std::array kKernelNames = {
+    EnumName<KernelMode>{KernelMode::kEager, "eager"},
+    EnumName<KernelMode>{KernelMode::kCompiled, "compiled"},
+    EnumName<KernelMode>{KernelMode::kFused, "fused"},
+};
 
 const StructTable<DdpPlan>& DdpFields() {
   static const StructTable<DdpPlan> table{
@@ -112,7 +117,8 @@ const StructTable<SimulateSpec>& SimulateFields() {
       Field("steps", &SimulateSpec::steps, "consecutive steps; the last one is reported")
           .Range(1, 1000),
       Field("launch_overhead", &SimulateSpec::launch_overhead,
-            "host time per kernel launch; 0: the host is not modelled"),
+            "another spelling of host.launch")
+          .Unset("host.launch"),
   };
   return table;
 }
@@ -136,6 +142,9 @@ const StructTable<JobSpec>& JobFields() {
       Field("batch", &J::batch, BatchFields(), "what a step processes"),
       Field("precision", &J::precision, PrecisionFields(), "element types"),
       Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
+      Field("kernels", &J::kernels, kKernelNames,
+            "how the framework runs kernels: one by one, as a compiled graph, or fused by hand"),
+      Field("host", &J::host, HostFields(), "what launching costs"),
       Field("collectives", &J::collectives, CollectiveModelFields(), "cost models of the collectives"),
       Field("contention", &J::contention, kContentionNames,
             "what overlap costs: off: nothing, the ceiling; sm: collectives take SMs; full: memory "

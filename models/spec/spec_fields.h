@@ -21,6 +21,8 @@ const StructTable<TransformerSpec>& TransformerFields();
 const StructTable<LayerListSpec>& LayerListFields();  // beside name and description
 const StructTable<ModelSpec>& ModelFields();          // configs/models/*.yaml
 
+const StructTable<HostSpec>& HostFields();
+
 const StructTable<JobSpec>& JobFields();  // configs/jobs/*.yaml
 
 }  // namespace stepsim

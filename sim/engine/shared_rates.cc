@@ -112,7 +112,7 @@ double SharedRates::RemainingOf(TaskId task, SimTime now) const {
 
 // Only kernels that were there before the transfer are in its way.
 void SharedRates::AskForDelay(TaskId transfer, SimTime now) {
-  if (ProgressOf(transfer).task != transfer) return;  // took no time: gone already
+  if (durations_[graph_.work_id(transfer)] == Duration::zero()) return;  // needs no place
   kernels_.clear();
   for (const RunningTask& running : running_[graph_.rank(transfer)]) {
     if (running.task == transfer) break;
