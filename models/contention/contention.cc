@@ -39,7 +39,7 @@ void Contention::Rates(RankId, std::span<const RunningTask> running, std::span<d
   SlowDown(rates);
 }
 
-// Collectives hold what they hold; compute kernels share the rest, but at least one SM.
+// Collectives hold what they hold; compute kernels share the rest, but have at least one SM.
 void Contention::ShareSms(std::span<double> rates) {
   double held = 0;
   demands_.clear();
@@ -50,7 +50,7 @@ void Contention::ShareSms(std::span<double> rates) {
       demands_.push_back(r.kernel->sms);
     }
   }
-  const double most = demands_.empty() ? sms_ : sms_ - 1;
+  const double most = demands_.empty() ? sms_ : std::max(sms_ - 1, sms_ / 2);
   const double collective_rate = held > most ? most / held : 1;
   ShareMaxMin(sms_ - std::min(held, most), demands_);
   std::size_t next = 0;
