@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 #include "models/contention/contention.h"
@@ -22,6 +23,7 @@ constexpr std::size_t kCeilings = 10;  // as many collectives as the longest lis
 struct SimulatedStep {
   TaskGraph graph;
   GraphCosts priced;
+  std::unique_ptr<Interference> contention;
   Timeline timeline;
   HostPace pace;
 };
@@ -31,8 +33,8 @@ SimulatedStep SimulateStep(const JobSpec& job, const Workload& workload, HostThr
   BuiltStep built = BuildStep(job, workload, host);  // who does what, after what?
   step.graph = std::move(built.graph);
   step.priced = PriceGraph(step.graph, job);  // how long does each piece take alone?
-  const auto contention = MakeContention(step.graph, step.priced.occupancy, job);  // and together?
-  step.timeline = Simulate(step.graph, step.priced.costs, contention.get());  // when, and why then?
+  step.contention = MakeContention(step.priced.occupancy, job);  // and beside others?
+  step.timeline = Simulate(step.graph, step.priced.costs, step.contention.get());  // when, and why?
   step.pace = {built.host_work, DurationFromSeconds(HostSeconds(built.host_work, TimesOf(job))),
                LastStepWindow(step.graph, step.timeline).length()};
   return step;
@@ -59,8 +61,7 @@ StepResult RunStep(const ResolvedJob& resolved) {
   const TaskCosts& costs = step.priced.costs;
   StepReport report = BuildReport(step.graph, costs, std::move(step.priced.choices), step.timeline,
                                   MakeStepContext(resolved, workload));
-  const auto contention = MakeContention(step.graph, step.priced.occupancy, job);
-  AddCeilings(step.graph, costs, kCeilings, &report, contention.get());  // what is there to win?
+  AddCeilings(step.graph, costs, kCeilings, &report, step.contention.get());  // what is to win?
   if (!job.host.synchronize && !step.pace.is_slower()) LimitCeilings(step.pace, &report);
   AddHostWarning(job, step.pace, &report);
   AddWarnings(&report);  // what should the user know besides?

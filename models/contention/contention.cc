@@ -7,29 +7,49 @@
 #include "models/contention/max_min.h"
 
 namespace stepsim {
+namespace {
 
-Contention::Contention(const TaskGraph& graph, const IdVector<WorkId, Occupancy>& occupancy,
-                       const HardwareSpec& hardware, ContentionSettings settings)
-    : graph_(graph),
-      settings_(settings),
+constexpr std::size_t kPairs = 1024;  // a power of two
+
+// A kernel and what it is doing, in 32 bits. Not 0.
+std::uint64_t Key(const RunningTask& task) {
+  return (static_cast<std::uint64_t>(task.work) << 2 | (task.is_placed ? 2u : 0u) |
+          (task.is_transferring ? 1u : 0u)) +
+         1;
+}
+
+}  // namespace
+
+Contention::Contention(const IdVector<WorkId, Occupancy>& occupancy, const HardwareSpec& hardware,
+                       ContentionSettings settings)
+    : settings_(settings),
       spec_(hardware.gpu.contention),
       sms_(static_cast<double>(hardware.gpu.sms)),
       intra_capacity_(hardware.intra_node.efficiency),
-      network_capacity_(hardware.network.link.efficiency) {
+      network_capacity_(hardware.network.link.efficiency),
+      pairs_(kPairs) {
   const KernelProfiler profile(hardware);
   profiles_.reserve(occupancy.size());
   for (const Occupancy& work : occupancy) profiles_.push_back(profile(work));
 }
 
-const KernelProfile& Contention::ProfileOf(TaskId task) const {
-  const WorkId work = graph_.work_id(task);
-  return Index(work) < profiles_.size() ? profiles_[work] : nothing_;
+void Contention::Rates(RankId, std::span<const RunningTask> running, std::span<double> rates) {
+  if (running.size() != 2) return Compute(running, rates);
+  const std::uint64_t key = Key(running[0]) << 32 ^ Key(running[1]);
+  constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 over the golden ratio: spreads keys
+  Pair& pair = pairs_[(key * kOdd) >> 32 & (kPairs - 1)];
+  if (pair.key != key) {
+    pair.key = key;
+    Compute(running, pair.rates);
+  }
+  rates[0] = pair.rates[0];
+  rates[1] = pair.rates[1];
 }
 
-void Contention::Rates(RankId, std::span<const RunningTask> running, std::span<double> rates) {
+void Contention::Compute(std::span<const RunningTask> running, std::span<double> rates) {
   resident_.clear();
   for (const RunningTask& task : running) {
-    resident_.push_back({&ProfileOf(task.task), task.is_placed, task.is_transferring});
+    resident_.push_back({&ProfileOf(task.work), task.is_placed, task.is_transferring});
   }
   std::fill(rates.begin(), rates.end(), 1.0);
   ShareSms(rates);
@@ -123,8 +143,9 @@ double Contention::Clock(double traffic) const {
 }
 
 // Thread blocks are never interrupted: a collective gets its SMs as blocks of others end.
-Duration Contention::StartDelay(RankId, TaskId transfer, std::span<const RunningKernel> running) {
-  const double wanted = ProfileOf(transfer).sms;
+Duration Contention::StartDelay(RankId, const RunningTask& transfer,
+                                std::span<const RunningKernel> running) {
+  const double wanted = ProfileOf(transfer.work).sms;
   Duration delay{};
   if (wanted == 0) return delay;  // copy engines ask for none
   for (const RunningKernel& kernel : running) delay = std::max(delay, DelayBehind(kernel, wanted));
@@ -132,7 +153,7 @@ Duration Contention::StartDelay(RankId, TaskId transfer, std::span<const Running
 }
 
 Duration Contention::DelayBehind(const RunningKernel& running, double wanted_sms) const {
-  const KernelProfile& kernel = ProfileOf(running.task);
+  const KernelProfile& kernel = ProfileOf(running.work);
   if (wanted_sms <= sms_ - kernel.sms) return {};  // there is room beside it
   const bool is_first = settings_.priority == StreamPriority::kHigh;
   if (kernel.tiles == 0) return is_first ? Duration{} : running.remaining;
@@ -146,11 +167,10 @@ Duration Contention::DelayBehind(const RunningKernel& running, double wanted_sms
   return std::max(Duration{}, running.remaining - last);
 }
 
-std::unique_ptr<Interference> MakeContention(const TaskGraph& graph,
-                                             const IdVector<WorkId, Occupancy>& occupancy,
+std::unique_ptr<Interference> MakeContention(const IdVector<WorkId, Occupancy>& occupancy,
                                              const JobSpec& job) {
   if (job.contention == ContentionMode::kOff) return nullptr;
-  return std::make_unique<Contention>(graph, occupancy, job.hardware,
+  return std::make_unique<Contention>(occupancy, job.hardware,
                                       ContentionSettings{job.contention, job.host.stream_priority});
 }
 

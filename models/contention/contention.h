@@ -1,12 +1,13 @@
 // What does running together cost? The engine's interference for GPUs: kernels that run at the same
 // time on one rank share its SMs, its HBM, its links, its caches and its power.
 //
-//   const std::unique_ptr<Interference> contention = MakeContention(graph, priced.occupancy, job);
+//   const std::unique_ptr<Interference> contention = MakeContention(priced.occupancy, job);
 //   Timeline timeline = Simulate(graph, priced.costs, contention.get());
 //
 // Equations, ranges and evidence: models/README.md, "Contention".
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -15,7 +16,7 @@
 #include "models/cost/occupancy.h"
 #include "models/spec/job.h"
 #include "sim/engine/simulate.h"
-#include "sim/graph/task_graph.h"
+#include "sim/graph/work.h"
 
 namespace stepsim {
 
@@ -26,13 +27,12 @@ struct ContentionSettings {
 
 class Contention : public Interference {
  public:
-  // The graph's work ids must mean what `occupancy` says; ids beyond it ask for nothing (a work
-  // that has been taken out). The graph must outlive this.
-  Contention(const TaskGraph& graph, const IdVector<WorkId, Occupancy>& occupancy,
-             const HardwareSpec& hardware, ContentionSettings settings);
+  // A work beyond `occupancy` asks for nothing (TaskGraph::Without).
+  Contention(const IdVector<WorkId, Occupancy>& occupancy, const HardwareSpec& hardware,
+             ContentionSettings settings);
 
   void Rates(RankId rank, std::span<const RunningTask> running, std::span<double> rates) override;
-  Duration StartDelay(RankId rank, TaskId transfer,
+  Duration StartDelay(RankId rank, const RunningTask& transfer,
                       std::span<const RunningKernel> running) override;
 
  private:
@@ -42,7 +42,16 @@ class Contention : public Interference {
     bool moves_data = true;
   };
 
-  const KernelProfile& ProfileOf(TaskId task) const;
+  // What two kernels give each other, computed once: the usual case by far.
+  struct Pair {
+    std::uint64_t key = 0;  // 0: empty
+    double rates[2] = {1, 1};
+  };
+
+  const KernelProfile& ProfileOf(WorkId work) const {
+    return Index(work) < profiles_.size() ? profiles_[work] : nothing_;
+  }
+  void Compute(std::span<const RunningTask> running, std::span<double> rates);
   void ShareSms(std::span<double> rates);
   void ShareLinks(std::span<double> rates);
   void ShareHbm(std::span<double> rates);
@@ -53,7 +62,6 @@ class Contention : public Interference {
   template <class DemandOf>
   void Share(double capacity, DemandOf demand, std::span<double> rates);
 
-  const TaskGraph& graph_;
   IdVector<WorkId, KernelProfile> profiles_;
   KernelProfile nothing_;
   ContentionSettings settings_;
@@ -63,11 +71,11 @@ class Contention : public Interference {
   double network_capacity_;
   std::vector<Resident> resident_;  // scratch
   std::vector<double> demands_;
+  std::vector<Pair> pairs_;  // by hash of the key; a later pair takes the place of an earlier one
 };
 
 // None when the job says off.
-std::unique_ptr<Interference> MakeContention(const TaskGraph& graph,
-                                             const IdVector<WorkId, Occupancy>& occupancy,
+std::unique_ptr<Interference> MakeContention(const IdVector<WorkId, Occupancy>& occupancy,
                                              const JobSpec& job);
 
 }  // namespace stepsim

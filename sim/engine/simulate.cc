@@ -89,16 +89,16 @@ class EventLoop {
     timeline_.start[task] = now_;
     timeline_.bound_by[task] = cause;
     const RendezvousId r = graph_.rendezvous(task);
-    if (r == kNoId<RendezvousId>) return StartTransfer({&task, 1});
+    if (r == kNoId<RendezvousId>) return shared_ ? shared_->Start(task) : Start(task);
     if (shared_) shared_->Arrive(task);
     if (--absent_[Index(r)] > 0) return;
     timeline_.meetings[r] = {now_, task};
-    StartTransfer(graph_.members(r));
+    const std::span<const TaskId> members = graph_.members(r);
+    shared_ ? shared_->Meet(members) : Start(members.front());
   }
 
-  void StartTransfer(std::span<const TaskId> members) {
-    if (shared_) return shared_->Start(members);
-    const TaskId first = members.front();
+  // At full speed. Of a rendezvous the first member stands for all.
+  void Start(TaskId first) {
     const Duration duration = durations_[graph_.work_id(first)];
     if (duration >= kNever - now_) ThrowTooLong();
     queue_.Push({now_ + duration, first});

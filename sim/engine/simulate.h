@@ -19,6 +19,7 @@ namespace stepsim {
 
 struct RunningTask {
   TaskId task{};
+  WorkId work{};
   bool is_transferring = true;  // false: a transfer that waits, for its peers or for its place
   bool is_placed = true;        // false: it has no place on the device yet (StartDelay)
 };
@@ -26,6 +27,7 @@ struct RunningTask {
 // A compute kernel that stands in the way of a transfer.
 struct RunningKernel {
   TaskId task{};
+  WorkId work{};
   Duration isolated{};   // its work
   Duration remaining{};  // what is left of it
 };
@@ -36,7 +38,7 @@ struct RunningKernel {
 class Interference {
  public:
   virtual ~Interference() = default;
-  // rates[i] is the speed of running[i], in (0, 1]. A collective advances at the smallest rate that
+  // rates[i] is the speed of running[i], in (0, 1]; it is 1 before the call. A collective advances at the smallest rate that
   // any of its ranks gives it.
   virtual void Rates(RankId rank, std::span<const RunningTask> running,
                      std::span<double> rates) = 0;
@@ -44,7 +46,7 @@ class Interference {
   // How long `transfer`, which becomes resident on `rank` now, waits until the compute kernels that
   // were there before it make room. Asked once, only when there are any. The members of a
   // rendezvous begin to transfer when the last of them has its place.
-  virtual Duration StartDelay(RankId rank, TaskId transfer,
+  virtual Duration StartDelay(RankId rank, const RunningTask& transfer,
                               std::span<const RunningKernel> running) {
     static_cast<void>(rank), static_cast<void>(transfer), static_cast<void>(running);
     return Duration::zero();

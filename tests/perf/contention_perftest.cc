@@ -72,7 +72,7 @@ BENCHMARK(FullSpeedInterference)->Unit(benchmark::kMicrosecond);
 void GpuContention(benchmark::State& state) {
   const Prepared& p = TheStep();
   for (auto _ : state) {
-    Contention contention(p.graph, p.occupancy, p.hardware, {});
+    Contention contention(p.occupancy, p.hardware, {});
     benchmark::DoNotOptimize(Simulate(p.graph, p.costs, &contention).makespan);
   }
   SetPerTask(p, &state);

@@ -116,7 +116,7 @@ TEST(SmShare, AWaitingCollectiveHoldsItsSms) {
   occupancy.push_back(Kernel(ComputeClass::kGemm));
   HardwareSpec hardware = Round();
   hardware.gpu.contention.gemm = 10;  // does not count: nothing is transferred
-  Contention contention(graph, occupancy, hardware, {});
+  Contention contention(occupancy, hardware, {});
   const Timeline timeline = Simulate(graph, costs, &contention);
   EXPECT_NEAR(ToSeconds(timeline.end[task]), 1.25e-3, 1e-9);
 }
@@ -256,10 +256,9 @@ TEST(Modes, OffIsNoInterferenceAtAll) {
   JobSpec job;
   job.hardware = Round();
   job.contention = ContentionMode::kOff;
-  const TaskGraph graph = TaskGraphBuilder().Build();
-  EXPECT_EQ(MakeContention(graph, {}, job), nullptr);
+  EXPECT_EQ(MakeContention({}, job), nullptr);
   job.contention = ContentionMode::kSm;
-  EXPECT_NE(MakeContention(graph, {}, job), nullptr);
+  EXPECT_NE(MakeContention({}, job), nullptr);
 }
 
 // ---- Start delay ----

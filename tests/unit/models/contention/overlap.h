@@ -39,7 +39,7 @@ class Overlap {
 
   const Timeline& Run(ContentionSettings settings = {}) {
     graph_ = std::move(builder_).Build();
-    Contention contention(graph_, occupancy_, hardware_, settings);
+    Contention contention(occupancy_, hardware_, settings);
     return timeline_ = Simulate(graph_, costs_, &contention);
   }
 
