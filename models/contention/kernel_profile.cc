@@ -14,9 +14,8 @@ double Clamp01(double x) { return std::clamp(x, 0.0, 1.0); }
 }  // namespace
 
 double Waves(double tiles, double at_once, double partial) {
-  const double full = std::floor(tiles / at_once);
-  const double rest = tiles - full * at_once;
-  return rest > 0 ? full + partial + (1 - partial) * rest / at_once : full;
+  const double waves = tiles / at_once;
+  return partial * std::ceil(waves) + (1 - partial) * std::max(waves, 1.0);
 }
 
 double SpeedOn(const KernelProfile& kernel, double sms, double partial_wave) {
@@ -67,7 +66,8 @@ KernelProfile KernelProfiler::Compute(const Occupancy& occupancy) const {
     profile.counts_waves = occupancy.tiles < kManyWaves * at_once;
     const double rest = std::fmod(occupancy.tiles, at_once);
     if (rest > 0) {
-      profile.last_wave = Waves(rest, at_once, contention.partial_wave);
+      const double partial = occupancy.tiles > at_once ? contention.partial_wave : 1;
+      profile.last_wave = partial + (1 - partial) * rest / at_once;
       profile.free_at_last = all_sms - std::ceil(rest / profile.tiles_per_sm);
     }
   }

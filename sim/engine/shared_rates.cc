@@ -63,12 +63,21 @@ void SharedRates::Finish(std::span<const TaskId> members) {
     ProgressOf(member).task = kNoId<TaskId>;
     if (graph_.kind(member) == TaskKind::kHost) continue;
     RunningSet& set = SetOf(member);
-    const auto task = std::find_if(set.tasks.begin(), set.tasks.end(),
-                                   [&](const RunningTask& r) { return r.task == member; });
-    set.progress.erase(set.progress.begin() + (task - set.tasks.begin()));
-    set.tasks.erase(task);
+    Remove(member, set);
     MarkChanged(set);
   }
+}
+
+// Keeps the order of arrival. Sets are small: the copies cost less than a call.
+void SharedRates::Remove(TaskId task, RunningSet& set) {
+  std::size_t at = 0;
+  while (set.tasks[at].task != task) ++at;
+  for (; at + 1 < set.tasks.size(); ++at) {
+    set.tasks[at] = set.tasks[at + 1];
+    set.progress[at] = set.progress[at + 1];
+  }
+  set.tasks.pop_back();
+  set.progress.pop_back();
 }
 
 SharedRates::Progress& SharedRates::Add(TaskId task, bool is_transferring) {
@@ -83,12 +92,6 @@ SharedRates::Progress& SharedRates::Add(TaskId task, bool is_transferring) {
   set.progress.push_back(&progress);
   MarkChanged(set);
   return progress;
-}
-
-void SharedRates::MarkChanged(RunningSet& set) {
-  if (set.is_changed) return;
-  set.is_changed = true;
-  changed_.push_back(&set);
 }
 
 bool SharedRates::Begin(TaskId task) {
@@ -121,15 +124,10 @@ std::span<const SharedRates::Completion> SharedRates::Update(SimTime now) {
   changed_.clear();
   for (Progress* progress : repaced_) {
     progress->is_repaced = false;
-    if (progress->rate > 0) Settle(*progress, now);
+    if (progress->rate > 0) Settle(now, *progress);
   }
   repaced_.clear();
-  for (Progress* progress : started_) {
-    progress->remaining_ps =
-        static_cast<double>(durations_[graph_.work_id(progress->task)].count());
-    progress->since = now;
-    Settle(*progress, now);
-  }
+  for (Progress* progress : started_) StartAt(now, *progress);
   started_.clear();
   return completions_;
 }
@@ -185,19 +183,18 @@ void SharedRates::AskForRates(RunningSet& set) {
   const std::size_t size = set.tasks.size();
   if (size == 0) return;
   if (size == 1) return SetOwnRate(set.tasks.front(), 1, *set.progress.front());
-  rates_.assign(size, 1.0);
-  interference_.Rates(set.rank, set.tasks, rates_);
+  if (rates_.size() < size) rates_.resize(size);
+  const std::span<double> rates(rates_.data(), size);
+  for (double& rate : rates) rate = 1;
+  interference_.Rates(set.rank, set.tasks, rates);
   for (std::size_t i = 0; i < size; ++i) {
-    SIM_CHECK(rates_[i] > 0 && rates_[i] <= 1, "interference must give rates in (0, 1]");
-    SetOwnRate(set.tasks[i], rates_[i], *set.progress[i]);
+    SIM_CHECK(rates[i] > 0 && rates[i] <= 1, "interference must give rates in (0, 1]");
+    SetOwnRate(set.tasks[i], rates[i], *set.progress[i]);
   }
 }
 
-void SharedRates::SetOwnRate(const RunningTask& running, double rate, Progress& progress) {
-  if (progress.own_rate == rate) return;
-  progress.own_rate = rate;
-  if (!running.is_transferring) return;
-  const RendezvousId r = graph_.rendezvous(running.task);
+void SharedRates::Repace(TaskId task, Progress& progress) {
+  const RendezvousId r = graph_.rendezvous(task);
   Progress& all = r == kNoId<RendezvousId> ? progress : ProgressOf(graph_.members(r).front());
   if (all.is_repaced) return;
   all.is_repaced = true;
@@ -214,25 +211,33 @@ double SharedRates::RateOf(const Progress& progress) const {
   return rate;
 }
 
+void SharedRates::StartAt(SimTime now, Progress& progress) {
+  const Duration work = durations_[graph_.work_id(progress.task)];
+  progress.since = now;
+  progress.rate = RateOf(progress);
+  progress.remaining_ps = static_cast<double>(work.count());
+  if (progress.rate != 1) return Predict(now, progress);
+  // At full speed from the start the isolated duration holds exactly, whatever its size.
+  if (work >= kNever - now) ThrowTooLong();
+  progress.completes = now + work;
+  completions_.push_back({progress.task, progress.completes});
+}
+
 // Carries the work done so far over to `now` and predicts the completion at the new rate.
-void SharedRates::Settle(Progress& progress, SimTime now) {
+void SharedRates::Settle(SimTime now, Progress& progress) {
   const double rate = RateOf(progress);
   if (rate == progress.rate) return;
-  const bool is_new = progress.rate == 0;
   const double elapsed = static_cast<double>((now - progress.since).count());
   progress.remaining_ps = std::max(0.0, progress.remaining_ps - elapsed * progress.rate);
   progress.since = now;
   progress.rate = rate;
-  const Duration range = kNever - now;
-  // At full speed from the start the isolated duration holds exactly, whatever its size.
-  Duration rest = durations_[graph_.work_id(progress.task)];
-  if (!is_new || rate != 1) {
-    const double left = std::ceil(progress.remaining_ps / rate);
-    if (left >= static_cast<double>(range.count())) ThrowTooLong();
-    rest = Duration(static_cast<Duration::rep>(left));
-  }
-  if (rest >= range) ThrowTooLong();
-  progress.completes = now + rest;
+  Predict(now, progress);
+}
+
+void SharedRates::Predict(SimTime now, Progress& progress) {
+  const double left = std::ceil(progress.remaining_ps / progress.rate);
+  if (left >= static_cast<double>((kNever - now).count())) ThrowTooLong();
+  progress.completes = now + Duration(static_cast<Duration::rep>(left));
   completions_.push_back({progress.task, progress.completes});
 }
 

@@ -76,14 +76,26 @@ class SharedRates {
   double RateOf(const Progress& progress) const;
 
   Progress& Add(TaskId task, bool is_transferring);
-  void MarkChanged(RunningSet& set);
+  static void Remove(TaskId task, RunningSet& set);
+  void MarkChanged(RunningSet& set) {
+    if (set.is_changed) return;
+    set.is_changed = true;
+    changed_.push_back(&set);
+  }
   void AskForDelay(TaskId transfer, SimTime now);
   double RemainingOf(TaskId task, SimTime now) const;
   bool Queue(Progress& progress, SimTime now);
   bool Begin(TaskId task);
   void AskForRates(RunningSet& set);
-  void SetOwnRate(const RunningTask& running, double rate, Progress& progress);
-  void Settle(Progress& progress, SimTime now);
+  void SetOwnRate(const RunningTask& running, double rate, Progress& progress) {
+    if (progress.own_rate == rate) return;
+    progress.own_rate = rate;
+    if (running.is_transferring) Repace(running.task, progress);
+  }
+  void Repace(TaskId task, Progress& progress);
+  void StartAt(SimTime now, Progress& progress);
+  void Settle(SimTime now, Progress& progress);
+  void Predict(SimTime now, Progress& progress);
 
   const TaskGraph& graph_;
   const IdVector<WorkId, Duration>& durations_;
@@ -97,7 +109,7 @@ class SharedRates {
   std::vector<TaskId> arrived_;               // transfers
   bool has_delays_ = false;                   // some transfer ever had to wait for its place
   std::vector<RunningKernel> kernels_;        // scratch
-  std::vector<double> rates_;                 // scratch
+  std::vector<double> rates_;                 // scratch: as many as the largest set
   std::vector<Completion> completions_;
 };
 

@@ -78,7 +78,10 @@ class EventLoop {
   // rates are asked for once per moment and rank.
   bool HasNext() {
     if (shared_ && !queue_.is_due()) {
-      for (const auto& [task, time] : shared_->Update(now_)) queue_.Push({time, task});
+      for (const auto& [task, time] : shared_->Update(now_)) {
+        queue_.Push({time, task});
+        PrefetchCompletion(task);
+      }
     }
     return !queue_.empty();
   }
@@ -102,9 +105,13 @@ class EventLoop {
     const Duration duration = durations_[graph_.work_id(first)];
     if (duration >= kNever - now_) ThrowTooLong();
     queue_.Push({now_ + duration, first});
-    // Its completion will touch these; by then they are near.
-    __builtin_prefetch(graph_.successors(first).data());
-    __builtin_prefetch(&timeline_.end[first]);
+    PrefetchCompletion(first);
+  }
+
+  // What the completion of a task will touch is near by then.
+  void PrefetchCompletion(TaskId task) const {
+    __builtin_prefetch(graph_.successors(task).data());
+    __builtin_prefetch(&timeline_.end[task]);
   }
 
   void Complete(TaskId task) {

@@ -87,6 +87,7 @@ TEST(SmShare, APartialWaveIsShorter) {
   EXPECT_NEAR(Beside(hardware, Transfer(20), Kernel(ComputeClass::kGemm, 100)), 1.625, 1e-9);
   EXPECT_DOUBLE_EQ(Waves(250, 100, 0.5), 2 + 0.5 + 0.5 * 0.5);
   EXPECT_DOUBLE_EQ(Waves(200, 100, 0.5), 2);
+  EXPECT_DOUBLE_EQ(Waves(50, 100, 0.5), 1);
 }
 
 TEST(SmShare, AWaitingCollectiveHoldsItsSms) {
