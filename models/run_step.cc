@@ -27,11 +27,11 @@ struct SimulatedStep {
 
 SimulatedStep SimulateStep(const JobSpec& job, const Workload& workload, HostThread host) {
   SimulatedStep step;
-  BuiltStep built = BuildStep(job, workload, host);             // who does what, after what?
+  BuiltStep built = BuildStep(job, workload, host);  // who does what, after what?
   step.graph = std::move(built.graph);
-  step.priced = PriceGraph(step.graph, job);                    // how long does each piece take alone?
-  step.timeline = Simulate(step.graph, step.priced.costs);      // when does it happen, and why then?
-  step.pace = {built.host_work, DurationFromSeconds(HostSeconds(built.host_work, TimesOf(job))),
+  step.priced = PriceGraph(step.graph, job);                // how long does each piece take alone?
+  step.timeline = Simulate(step.graph, step.priced.costs);  // when does it happen, and why then?
+  step.pace = {built.host_work, HostDuration(built.host_work, TimesOf(job)),
                LastStepWindow(step.graph, step.timeline).length()};
   return step;
 }
@@ -52,8 +52,8 @@ SimulatedStep SimulateSteadyStep(const JobSpec& job, const Workload& workload) {
 
 StepResult RunStep(const ResolvedJob& resolved) {
   const JobSpec& job = resolved.job;
-  const Workload workload = BuildWorkload(job);             // how much work is a micro-step?
-  SimulatedStep step = SimulateSteadyStep(job, workload);   // when does it happen, and why then?
+  const Workload workload = BuildWorkload(job);            // how much work is a micro-step?
+  SimulatedStep step = SimulateSteadyStep(job, workload);  // when does it happen, and why then?
   const TaskCosts& costs = step.priced.costs;
   StepReport report = BuildReport(step.graph, costs, std::move(step.priced.choices), step.timeline,
                                   MakeStepContext(resolved, workload));

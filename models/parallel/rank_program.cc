@@ -1,6 +1,6 @@
 #include "models/parallel/rank_program.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace stepsim {
 
@@ -39,6 +39,13 @@ TaskId RankProgram::AddTask(StreamId stream, const Work& work, std::string name,
   return graph_.AddTask(graph_.AddWork(work), label, stream);
 }
 
+void RankProgram::Count(const HostWork& work) {
+  host_work_.launches += work.launches;
+  host_work_.graph_nodes += work.graph_nodes;
+  host_work_.collective_calls += work.collective_calls;
+  host_work_.graph_launches += work.graph_launches;
+}
+
 // What the host does for one kernel. Returns what the kernel waits for, kNoId for nothing.
 TaskId RankProgram::LaunchFromHost(Stream& stream, const Work& work) {
   if (model_.captures_graphs) {
@@ -51,8 +58,7 @@ TaskId RankProgram::LaunchFromHost(Stream& stream, const Work& work) {
   } else {
     host.collective_calls = 1;
   }
-  host_work_.launches += host.launches;
-  host_work_.collective_calls += host.collective_calls;
+  Count(host);
   return host_ == kNoId<StreamId> ? kNoId<TaskId> : AddTask(host_, host, "launch", Site::kNone);
 }
 
@@ -96,15 +102,16 @@ TaskId RankProgram::LaunchCollective(StreamId stream, const CollectiveWork& work
 }
 
 void RankProgram::RunOnHost(const HostWork& work, std::string name) {
-  host_work_.graph_nodes += work.graph_nodes;
+  Count(work);
   if (host_ != kNoId<StreamId>) AddTask(host_, work, std::move(name), Site::kNone);
 }
 
 void RankProgram::BeginGraph() {
   if (!model_.captures_graphs) return;
-  ++host_work_.graph_launches;
+  const HostWork launch{.graph_launches = 1};
+  Count(launch);
   if (host_ == kNoId<StreamId>) return;
-  graph_launch_ = AddTask(host_, HostWork{.graph_launches = 1}, "graph launch", Site::kNone);
+  graph_launch_ = AddTask(host_, launch, "graph launch", Site::kNone);
 }
 
 void RankProgram::Synchronize() {

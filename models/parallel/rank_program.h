@@ -77,15 +77,16 @@ class RankProgram {
 
  private:
   struct Stream {
-    std::vector<StreamEvent> waits;        // what the next launch waits for
-    StreamId events = kNoId<StreamId>;     // where the hand-overs to it take their time
-    TaskId graph_launch = kNoId<TaskId>;   // of the CUDA graph that its last kernel belongs to
+    std::vector<StreamEvent> waits;       // what the next launch waits for
+    StreamId events = kNoId<StreamId>;    // where the hand-overs to it take their time
+    TaskId graph_launch = kNoId<TaskId>;  // of the CUDA graph that its last kernel belongs to
   };
 
   StreamId NoteStream(StreamId stream);
   TaskId AddTask(StreamId stream, const Work& work, std::string name, Site site);
+  void Count(const HostWork& work);
   TaskId LaunchFromHost(Stream& stream, const Work& work);
-  StreamEvent HandOver(StreamId from_events, const StreamEvent& event);
+  StreamEvent HandOver(StreamId events, const StreamEvent& event);
 
   TaskGraphBuilder& graph_;
   Meetings& meetings_;

@@ -111,8 +111,7 @@ const StructTable<SimulateSpec>& SimulateFields() {
             "folded: one rank stands for its data-parallel peers; all: every rank by itself"),
       Field("steps", &SimulateSpec::steps, "consecutive steps; the last one is reported")
           .Range(1, 1000),
-      Field("launch_overhead", &SimulateSpec::launch_overhead,
-            "another spelling of host.launch")
+      Field("launch_overhead", &SimulateSpec::launch_overhead, "another spelling of host.launch")
           .Unset("host.launch"),
   };
   return table;
@@ -140,7 +139,8 @@ const StructTable<JobSpec>& JobFields() {
       Field("kernels", &J::kernels, kKernelNames,
             "how the framework runs kernels: one by one, as a compiled graph, or fused by hand"),
       Field("host", &J::host, HostFields(), "what launching costs"),
-      Field("collectives", &J::collectives, CollectiveModelFields(), "cost models of the collectives"),
+      Field("collectives", &J::collectives, CollectiveModelFields(),
+            "cost models of the collectives"),
       Field("simulate", &J::simulate, SimulateFields(), "how the job is simulated"),
       Field("mfu_convention", &J::mfu_convention, "which FLOPs count as useful")
           .Choices({"palm", "megatron", "torchtitan", "causal"}),
