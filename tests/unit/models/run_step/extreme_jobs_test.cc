@@ -166,7 +166,7 @@ TEST(ExtremeJobs, FindUnusedParametersKeepsTheHostBusy) {
 
 TEST(ExtremeJobs, LaunchesOfADay) {
   EXPECT_THROW(
-      RunTiny("nodes: 1\nhost: {launch: 1 day}\nbatch: {gradient_accumulation_steps: 1000}\n"),
+      RunTiny("nodes: 1\nhost: {launch: 86400 s}\nbatch: {gradient_accumulation_steps: 1000}\n"),
       SimulationError);
 }
 
