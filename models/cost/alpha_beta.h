@@ -10,7 +10,8 @@ namespace stepsim {
 
 // A flat ring. REQUIRES: no send_recv, no all_to_all.
 double RingSeconds(const CollectiveRequest& request, const HardwareSpec& hardware);
-// reduce_scatter in the node, all_reduce across nodes, all_gather in the node. REQUIRES: all_reduce.
+// reduce_scatter in the node, all_reduce across nodes, all_gather in the node. REQUIRES:
+// all_reduce.
 double HierarchicalAllReduceSeconds(const CollectiveRequest& request, const HardwareSpec& hardware);
 
 }  // namespace stepsim

@@ -18,8 +18,8 @@ CollectivePricer& CollectivePricer::operator=(CollectivePricer&&) noexcept = def
 
 CollectiveCost CollectivePricer::operator()(const CollectiveRequest& request) const {
   CollectiveCost cost;
-  const bool is_hierarchical = request.op == CollectiveOp::kAllReduce &&
-                               impl_->spec.all_reduce == "hierarchical";
+  const bool is_hierarchical =
+      request.op == CollectiveOp::kAllReduce && impl_->spec.all_reduce == "hierarchical";
   cost.seconds = is_hierarchical ? HierarchicalAllReduceSeconds(request, impl_->hardware)
                                  : RingSeconds(request, impl_->hardware);
   cost.nccl_seconds = cost.seconds;

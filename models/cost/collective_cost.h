@@ -1,8 +1,8 @@
 // How long does a collective take alone, how is it carried out, and what does it occupy?
 //
 //   CollectivePricer price(hardware, spec);
-//   const CollectiveCost cost = price({CollectiveOp::kAllReduce, Bytes{1 << 20}, DType::kBf16, placement});
-//   cost.seconds, cost.algorithm ("tree"), cost.protocol ("ll128"), cost.sms (16)
+//   const CollectiveCost cost = price({CollectiveOp::kAllReduce, Bytes{1 << 20}, DType::kBf16,
+//   placement}); cost.seconds, cost.algorithm ("tree"), cost.protocol ("ll128"), cost.sms (16)
 //
 // Equations: models/README.md, "Collectives".
 #pragma once
@@ -29,8 +29,8 @@ struct CollectiveRequest {
 };
 
 struct CollectiveCost {
-  double seconds = 0;       // alone, with corrections and calibration
-  double nccl_seconds = 0;  // as NCCL's own table predicts: what NCCL chooses by
+  double seconds = 0;          // alone, with corrections and calibration
+  double nccl_seconds = 0;     // as NCCL's own table predicts: what NCCL chooses by
   std::string_view algorithm;  // "ring"; names live as long as the program
   std::string_view protocol;   // "ll128"
   std::int64_t channels = 0;

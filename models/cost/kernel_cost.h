@@ -11,10 +11,10 @@ namespace stepsim {
 
 struct KernelCost {
   double seconds = 0;
-  double tiles = 0;         // thread blocks of a static grid; 0: rate follows the SMs smoothly
-  double tiles_per_sm = 1;  // resident at a time
-  std::string_view bound;   // what sets the time: "compute", "memory" or "latency"
-  double residual = 0;      // expected |error| as a fraction; 0: unknown
+  double tiles = 0;              // thread blocks of a static grid; 0: rate follows the SMs smoothly
+  double tiles_per_sm = 1;       // resident at a time
+  std::string_view bound;        // what sets the time: "compute", "memory" or "latency"
+  double residual = 0;           // expected |error| as a fraction; 0: unknown
   bool is_extrapolated = false;  // outside the shapes that the curve was fitted to
 };
 

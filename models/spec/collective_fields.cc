@@ -62,9 +62,10 @@ const StructTable<CollectivePoint>& PointFields() {
 const StructTable<CollectiveModelSpec>& CollectiveModelFields() {
   using C = CollectiveModelSpec;
   static const StructTable<C> table{
-      Field("model", &C::model, kModelNames,
-            "nccl: NCCL's algorithms and its choice, corrected by measurements; alpha_beta: latency "
-            "per step plus bytes over bandwidth"),
+      Field(
+          "model", &C::model, kModelNames,
+          "nccl: NCCL's algorithms and its choice, corrected by measurements; alpha_beta: latency "
+          "per step plus bytes over bandwidth"),
       Field("nccl_version", &C::nccl_version, "whose cost table is used, such as 2.18 or 2.27.3"),
       Field("algorithm", &C::algorithm, "as NCCL_ALGO: 'ring', '^tree', 'allreduce:tree,ring'")
           .Unset("NCCL chooses")

@@ -19,14 +19,15 @@ enum class CtaPolicy { kDefault, kEfficiency, kZero };  // NCCL_CTA_POLICY
 
 // One row of configs/collectives/*.yaml: how measured times differ from NCCL's own prediction
 //
-//   t = latency_factor x lat + added_latency + bytes / bw x time_factor x (1 + (ramp / bytes)^exponent)
+//   t = latency_factor x lat + added_latency + bytes / bw x time_factor x (1 + (ramp /
+//   bytes)^exponent)
 //
 // for one transport, algorithm and protocol. "*" matches any. Equation: models/README.md,
 // "Collectives".
 struct CollectiveCorrection {
-  std::string transport = "*";  // of the slowest link of the group: "nvlink", "infiniband", "efa"
-  std::string algorithm = "*";  // "ring", "tree", ...
-  std::string protocol = "*";   // "ll", "ll128", "simple"
+  std::string transport = "*";   // of the slowest link of the group: "nvlink", "infiniband", "efa"
+  std::string algorithm = "*";   // "ring", "tree", ...
+  std::string protocol = "*";    // "ll", "ll128", "simple"
   std::string collective = "*";  // "all_reduce", ...
   double latency_factor = 1;
   Duration added_latency{};
@@ -55,9 +56,9 @@ struct CollectivePoint {
 struct CollectiveModelSpec {
   CollectiveModel model = CollectiveModel::kAlphaBeta;
   std::string nccl_version = "2.27";
-  std::string algorithm;   // NCCL_ALGO's grammar; "": NCCL chooses
-  std::string protocol;    // NCCL_PROTO's grammar; "": NCCL chooses
-  std::string all_reduce;  // one algorithm for all_reduces; "": by `algorithm`
+  std::string algorithm;      // NCCL_ALGO's grammar; "": NCCL chooses
+  std::string protocol;       // NCCL_PROTO's grammar; "": NCCL chooses
+  std::string all_reduce;     // one algorithm for all_reduces; "": by `algorithm`
   std::int64_t min_ctas = 0;  // 0: NCCL's own
   std::int64_t max_ctas = 0;
   bool nvls = true;                 // NCCL_NVLS_ENABLE
@@ -65,7 +66,7 @@ struct CollectiveModelSpec {
   bool registered_buffers = false;  // user buffers registered with NCCL
   bool symmetric_memory = false;    // symmetric windows: their own kernels inside a node
   CtaPolicy cta_policy = CtaPolicy::kDefault;
-  std::string corrections = "nccl";  // a file of configs/collectives; "none"
+  std::string corrections = "nccl";        // a file of configs/collectives; "none"
   CollectiveCorrections correction_table;  // what that names
 };
 

@@ -18,7 +18,7 @@ struct PeakRates {  // dense, per GPU; 0 = the GPU has no unit for it
 };
 
 struct GpuSpec {
-  std::string name;                // "A100-SXM4-80GB"
+  std::string name;                 // "A100-SXM4-80GB"
   double compute_capability = 8.0;  // CUDA's: 7.0 Volta, 8.0 Ampere, 9.0 Hopper, 10.0 Blackwell
   PeakRates peak;
   Bandwidth hbm_bandwidth;
@@ -58,7 +58,7 @@ struct HardwareSpec {
   GpuSpec gpu;
   std::int64_t gpus_per_node = 1;
   LinkSpec intra_node;
-  bool switched = true;  // intra_node: every GPU reaches every other at full rate (NVSwitch)
+  bool switched = true;       // intra_node: every GPU reaches every other at full rate (NVSwitch)
   std::string cpu = "intel";  // "intel", "amd", "arm", "power": NCCL's table depends on it
   double host_time_scale = 1;  // launches, calls and events against models/README.md; 0: no time
   NetworkSpec network;

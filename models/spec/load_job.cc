@@ -204,10 +204,10 @@ CollectiveCorrections LoadCorrections(const std::string& name, const ConfigSourc
   if (file.error.empty()) return LoadCorrectionsText(file.text, file.name);
   const std::vector<std::string> names = source.Names(ConfigKind::kCollectives);
   const std::string nearest = Nearest(name, names);
-  throw ConfigError(Place{},
-                    fmt::format("collectives.corrections: found '{}', allowed: none, a file{}{}{}",
-                                name, names.empty() ? "" : ", ", fmt::join(names, ", "),
-                                nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
+  throw ConfigError(
+      Place{}, fmt::format("collectives.corrections: found '{}', allowed: none, a file{}{}{}", name,
+                           names.empty() ? "" : ", ", fmt::join(names, ", "),
+                           nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
 }
 
 ModelSpec LoadModelText(std::string_view text, const std::string& file_name) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "models/calibration/csv_table.h"
 #include "models/spec/config_source.h"
 #include "models/spec/load_job.h"
 #include "sim/base/diagnostics.h"
@@ -56,6 +57,23 @@ void FuzzConfig(std::string_view bytes) {
 void FuzzHfConfig(std::string_view bytes) {
   try {
     LoadModelText(bytes, "config.json");
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().empty()) std::abort();
+  }
+}
+
+void FuzzCsv(std::string_view bytes) {
+  try {
+    const CsvTable table = ParseCsv(bytes, "fuzz.csv", {.max_bytes = 1 << 20, .max_columns = 64});
+    const std::string first = table.columns().front();
+    CsvReader reader(table, {first});
+    for (std::size_t row = 0; row < table.rows(); ++row) {
+      if (table.PlaceOf(row, 0).line < 1) std::abort();
+      const auto number = reader.Positive(row, first);
+      if (number && !(*number > 0)) std::abort();
+      reader.PositiveInteger(row, first);
+    }
+    reader.ThrowIfAny();
   } catch (const ConfigError& error) {
     if (error.diagnostics().empty()) std::abort();
   }

@@ -13,4 +13,7 @@ void FuzzConfig(std::string_view bytes);
 // The bytes are a Hugging Face config.json.
 void FuzzHfConfig(std::string_view bytes);
 
+// The bytes are a table of measurements.
+void FuzzCsv(std::string_view bytes);
+
 }  // namespace stepsim

@@ -34,6 +34,9 @@ TEST(FuzzReplay, Corpus) {
   const std::vector<fs::path> models = FilesIn("corpus/hf_config");
   ASSERT_FALSE(jobs.empty());
   ASSERT_FALSE(models.empty());
+  const std::vector<fs::path> tables = FilesIn("corpus/csv");
+  ASSERT_FALSE(tables.empty());
+  for (const fs::path& path : tables) EXPECT_NO_THROW(FuzzCsv(ReadFile(path))) << path;
   for (const fs::path& path : jobs) EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
   for (const fs::path& path : models) EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
 }
@@ -42,6 +45,7 @@ TEST(FuzzReplay, FormerCrashes) {
   for (const fs::path& path : FilesIn("crashes")) {
     EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
     EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
+    EXPECT_NO_THROW(FuzzCsv(ReadFile(path))) << path;
   }
 }
 

@@ -36,7 +36,7 @@ LAYERS = {
                         "models/pipeline", "models/memory"),
     "models/cost": (*SPEC, "sim/graph", "models/topology"),
     "models/contention": (*SPEC, "sim/graph", "sim/engine", "models/cost"),
-    "models/calibration": (*SPEC, "sim/config", "models/cost"),
+    "models/calibration": (*SPEC, "sim/config", "sim/graph", "models/topology", "models/cost"),
     "models": (*SIM, "models/*"),
     "tools": (*SIM, "models", "models/*", "tools/*"),
     "tests": (*SIM, "models", "models/*", "tools", "tools/*", "tests/*"),
