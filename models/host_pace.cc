@@ -36,6 +36,7 @@ std::string Launches(const HostWork& work) {
 void LimitCeilings(const HostPace& pace, StepReport* report) {
   const Duration most = std::max(Duration::zero(), report->account().step - pace.time);
   for (CollectiveReport& collective : report->collectives) {
+    if (pace.is_slower() && collective.exposed > Duration::zero()) collective.saved = Duration{};
     if (collective.saved) collective.saved = std::min(*collective.saved, most);
   }
 }

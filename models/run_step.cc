@@ -57,8 +57,10 @@ StepResult RunStep(const ResolvedJob& resolved) {
   const TaskCosts& costs = step.priced.costs;
   StepReport report = BuildReport(step.graph, costs, std::move(step.priced.choices), step.timeline,
                                   MakeStepContext(resolved, workload));
-  AddCeilings(step.graph, costs, kCeilings, &report);  // what is there to win?
-  if (!job.host.synchronize && !step.pace.is_slower()) LimitCeilings(step.pace, &report);
+  if (!step.pace.is_slower()) {
+    AddCeilings(step.graph, costs, kCeilings, &report);  // what is there to win?
+  }
+  if (!job.host.synchronize) LimitCeilings(step.pace, &report);
   AddHostWarning(job, step.pace, &report);
   AddWarnings(&report);  // what should the user know besides?
   return {std::move(step.graph), std::move(step.timeline), std::move(report)};
