@@ -22,8 +22,9 @@ RankProgram::RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId ran
   if (model.has_host) host_ = graph_.AddStream(rank_, "host");
 }
 
-StreamId RankProgram::NoteStream(StreamId stream) {
-  streams_[stream];
+StreamId RankProgram::AddStream(const std::string& name) {
+  const StreamId stream = graph_.AddStream(rank_, name);
+  streams_[stream].name = name;
   queues_.AddStream(stream);
   return stream;
 }
@@ -58,8 +59,11 @@ TaskId RankProgram::LaunchFromHost(Stream& stream, const Work& work) {
   } else {
     host.collective_calls = 1;
   }
+  const bool is_launched =
+      host.launches + host.collective_calls > 0;  // else: inside another kernel
   Count(host);
-  return host_ == kNoId<StreamId> ? kNoId<TaskId> : AddTask(host_, host, "launch", Site::kNone);
+  return host_ == kNoId<StreamId> || !is_launched ? kNoId<TaskId>
+                                                  : AddTask(host_, host, "launch", Site::kNone);
 }
 
 // The event's way takes its time beside the streams: it uses nothing of the device.
@@ -74,7 +78,8 @@ TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, 
   const TaskId launch = LaunchFromHost(state, work);
   if (model_.has_handovers) {
     for (StreamEvent& event : state.waits) {
-      if (state.events == kNoId<StreamId>) state.events = graph_.AddStream(rank_, "events");
+      if (state.events == kNoId<StreamId>)
+        state.events = graph_.AddStream(rank_, "events to " + state.name);
       event = HandOver(state.events, event);
     }
   }
@@ -86,7 +91,10 @@ TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, 
   if (queues_.are_shared()) {
     LaunchQueues::Before before;
     if (previous.last != kNoId<TaskId>) before[stream] = previous.last;
-    for (const StreamEvent& event : waits) before[event.stream] = event.last;  // the last is latest
+    for (const StreamEvent& event : waits) {
+      const auto [known, is_new] = before.emplace(event.stream, event.last);
+      if (Index(known->second) < Index(event.last)) known->second = event.last;
+    }
     for (const TaskId other : queues_.Launch(stream, std::move(before))) {
       graph_.AddDependency(other, task);
     }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr Duration kUnit = std::chrono::microseconds(1);
 
-// Kernels last what they say; a launch 1, an event 3, a CUDA graph 2 units.
+// Kernels last what they say, else 10; a launch 1, an event 3, a CUDA graph 2 units.
 class Program {
  public:
   explicit Program(const LaunchModel& model)
@@ -42,6 +42,8 @@ class Program {
         const int units = host->launches + host->collective_calls + 3 * host->handovers +
                           2 * host->graph_launches;
         costs.push_back({kUnit * units, {}});
+      } else if (std::holds_alternative<ComputeWork>(work)) {
+        costs.push_back({kUnit * 10, {}});
       } else {
         costs.push_back({Duration{std::get<OpaqueWork>(work).tag}, {}});
       }
@@ -170,6 +172,17 @@ TEST(HostThread, LaunchesInProgramOrder) {
   Starts starts = program.Run();
   starts.erase("launch");
   EXPECT_EQ(starts, (Starts{{"k", 1}, {"l", 11}, {"search", 2}, {"m", 33}, {"end", 43}}));
+}
+
+// Two kernels in one task take two launches; one that runs inside another takes none.
+TEST(HostThread, PaysByTheKernel) {
+  Program program({.has_host = true});
+  program->Launch(program->compute(), ComputeWork{.kernels = 2}, "k");  // launched 0-2, runs 2-12
+  program->Launch(program->compute(), ComputeWork{.kernels = 0}, "l");
+  program->RunOnHost({.launches = 1}, "next");
+  EXPECT_EQ(program->host_work(), (HostWork{.launches = 3}));
+  EXPECT_EQ(program.Run(),
+            (Starts{{"launch", 0}, {"k", 2}, {"l", 12}, {"next", 2}, {"end", 22}}));
 }
 
 TEST(HostThread, WaitsForEveryStreamWhenItSynchronizes) {
