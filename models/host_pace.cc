@@ -36,6 +36,7 @@ std::string Launches(const HostWork& work) {
 void LimitCeilings(const HostPace& pace, StepReport* report) {
   const Duration most = std::max(Duration::zero(), report->account().step - pace.time);
   for (CollectiveReport& collective : report->collectives) {
+    if (pace.is_slower() && collective.exposed > Duration::zero()) collective.saved = Duration{};
     if (collective.saved) collective.saved = std::min(*collective.saved, most);
   }
 }
@@ -45,12 +46,14 @@ void AddHostWarning(const JobSpec& job, const HostPace& pace, StepReport* report
   const Duration host = report->account().host;
   if (job.host.synchronize) {
     if (ToSeconds(host) <= kNotableShare * report->step_time_s()) return;
-    warnings.push_back(fmt::format("the device waits {} for launches: the host starts each step with "
-                                   "an empty queue; what helps: {}",
-                                   FormatTime(host), Remedies(job)));
+    warnings.push_back(
+        fmt::format("the device waits {} for launches: the host starts each step with "
+                    "an empty queue; what helps: {}",
+                    FormatTime(host), Remedies(job)));
   } else if (pace.is_slower()) {
     warnings.push_back(fmt::format(
-        "launch-bound: the host takes {} to launch {}, the device could run them in {}; what helps: "
+        "launch-bound: the host takes {} to launch {}, the device could run them in {}; what "
+        "helps: "
         "{}",
         FormatTime(pace.time), Launches(pace.work), FormatTime(pace.device), Remedies(job)));
   }

@@ -15,8 +15,8 @@ struct HostPace {
   bool is_slower() const { return time > device; }
 };
 
-// A step is never shorter than its launches: removing a collective cannot win more.
-// REQUIRES: the report is that of a step whose host is ahead.
+// A step is never shorter than its launches: removing a collective cannot win more, and nothing at
+// all where the host sets the pace. REQUIRES: the host runs ahead.
 void LimitCeilings(const HostPace& pace, StepReport* report);
 
 // Says that the step is launch-bound and what helps. Nothing when the device sets the pace.

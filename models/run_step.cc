@@ -35,7 +35,7 @@ SimulatedStep SimulateStep(const JobSpec& job, const Workload& workload, HostThr
   step.priced = PriceGraph(step.graph, job);  // how long does each piece take alone?
   step.contention = MakeContention(step.priced.occupancy, job);  // and beside others?
   step.timeline = Simulate(step.graph, step.priced.costs, step.contention.get());  // when, and why?
-  step.pace = {built.host_work, DurationFromSeconds(HostSeconds(built.host_work, TimesOf(job))),
+  step.pace = {built.host_work, HostDuration(built.host_work, TimesOf(job)),
                LastStepWindow(step.graph, step.timeline).length()};
   return step;
 }
@@ -61,8 +61,11 @@ StepResult RunStep(const ResolvedJob& resolved) {
   const TaskCosts& costs = step.priced.costs;
   StepReport report = BuildReport(step.graph, costs, std::move(step.priced.choices), step.timeline,
                                   MakeStepContext(resolved, workload));
-  AddCeilings(step.graph, costs, kCeilings, &report, step.contention.get());  // what is to win?
-  if (!job.host.synchronize && !step.pace.is_slower()) LimitCeilings(step.pace, &report);
+  if (!step.pace.is_slower()) {
+    // What is there to win?
+    AddCeilings(step.graph, costs, kCeilings, &report, step.contention.get());
+  }
+  if (!job.host.synchronize) LimitCeilings(step.pace, &report);
   AddHostWarning(job, step.pace, &report);
   AddWarnings(&report);  // what should the user know besides?
   return {std::move(step.graph), std::move(step.timeline), std::move(report)};

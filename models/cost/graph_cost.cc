@@ -22,10 +22,16 @@ class Pricer {
     return PriceKernel(work, job_.hardware.gpu).seconds;
   }
   double operator()(const HostWork& work) const {
-    return HostSeconds(work, host_times_);
+    return ToSeconds(HostDuration(work, host_times_));
   }
   double operator()(const CollectiveWork& work) const { return PriceOf(work).seconds; }
   double operator()(const OpaqueWork&) const { SIM_CHECK(false, "opaque work has no price"); }
+
+  Duration DurationOf(const Work& work) const {
+    const auto* host = std::get_if<HostWork>(&work);
+    return host != nullptr ? HostDuration(*host, host_times_)
+                           : DurationFromSeconds(std::visit(*this, work));
+  }
 
   CollectiveChoice Choice(const Work& work) const {
     const auto* collective = std::get_if<CollectiveWork>(&work);
@@ -71,7 +77,7 @@ GraphCosts PriceGraph(const TaskGraph& graph, const JobSpec& job) {
   const Pricer pricer(graph, job);
   GraphCosts priced;
   for (const WorkId w : AllIds<WorkId>(graph.work_count())) {
-    priced.costs.push_back({DurationFromSeconds(std::visit(pricer, graph.work(w))), {}});
+    priced.costs.push_back({pricer.DurationOf(graph.work(w)), {}});
     priced.choices.push_back(pricer.Choice(graph.work(w)));
     priced.occupancy.push_back(pricer.OccupancyOf(graph.work(w)));
   }

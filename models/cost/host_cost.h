@@ -1,4 +1,4 @@
-// How long does a piece of the host's work take? models/README.md, "Host".
+// How long does a piece of the host's work take? models/README.md, "Host". Sums are exact.
 #pragma once
 
 #include "models/spec/host_spec.h"
@@ -6,6 +6,7 @@
 
 namespace stepsim {
 
-double HostSeconds(const HostWork& work, const HostTimes& times);
+// Throws SimulationError when the work would take longer than SimTime can hold.
+Duration HostDuration(const HostWork& work, const HostTimes& times);
 
 }  // namespace stepsim

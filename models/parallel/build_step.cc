@@ -114,7 +114,8 @@ LaunchModel LaunchModelOf(const JobSpec& job, HostThread host) {
 // A host that runs ahead is at its steady pace from the second step on: in the first it starts
 // together with the device. Before the very first iteration of a job there is nothing.
 std::int64_t StepsOf(const JobSpec& job, HostThread host) {
-  const bool is_first = job.plan.strategy == "ddp" && job.plan.ddp.iteration == DdpIteration::kFirst;
+  const bool is_first =
+      job.plan.strategy == "ddp" && job.plan.ddp.iteration == DdpIteration::kFirst;
   const bool runs_ahead = host == HostThread::kLaunches && !job.host.synchronize;
   return std::max<std::int64_t>(job.simulate.steps, runs_ahead && !is_first ? 2 : 1);
 }

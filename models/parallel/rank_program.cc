@@ -1,6 +1,6 @@
 #include "models/parallel/rank_program.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace stepsim {
 
@@ -22,8 +22,9 @@ RankProgram::RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId ran
   if (model.has_host) host_ = graph_.AddStream(rank_, "host");
 }
 
-StreamId RankProgram::NoteStream(StreamId stream) {
-  streams_[stream];
+StreamId RankProgram::AddStream(const std::string& name) {
+  const StreamId stream = graph_.AddStream(rank_, name);
+  streams_[stream].name = name;
   queues_.AddStream(stream);
   return stream;
 }
@@ -39,6 +40,13 @@ TaskId RankProgram::AddTask(StreamId stream, const Work& work, std::string name,
   return graph_.AddTask(graph_.AddWork(work), label, stream);
 }
 
+void RankProgram::Count(const HostWork& work) {
+  host_work_.launches += work.launches;
+  host_work_.graph_nodes += work.graph_nodes;
+  host_work_.collective_calls += work.collective_calls;
+  host_work_.graph_launches += work.graph_launches;
+}
+
 // What the host does for one kernel. Returns what the kernel waits for, kNoId for nothing.
 TaskId RankProgram::LaunchFromHost(Stream& stream, const Work& work) {
   if (model_.captures_graphs) {
@@ -51,9 +59,11 @@ TaskId RankProgram::LaunchFromHost(Stream& stream, const Work& work) {
   } else {
     host.collective_calls = 1;
   }
-  host_work_.launches += host.launches;
-  host_work_.collective_calls += host.collective_calls;
-  return host_ == kNoId<StreamId> ? kNoId<TaskId> : AddTask(host_, host, "launch", Site::kNone);
+  const bool is_launched =
+      host.launches + host.collective_calls > 0;  // else: inside another kernel
+  Count(host);
+  return host_ == kNoId<StreamId> || !is_launched ? kNoId<TaskId>
+                                                  : AddTask(host_, host, "launch", Site::kNone);
 }
 
 // The event's way takes its time beside the streams: it uses nothing of the device.
@@ -68,7 +78,8 @@ TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, 
   const TaskId launch = LaunchFromHost(state, work);
   if (model_.has_handovers) {
     for (StreamEvent& event : state.waits) {
-      if (state.events == kNoId<StreamId>) state.events = graph_.AddStream(rank_, "events");
+      if (state.events == kNoId<StreamId>)
+        state.events = graph_.AddStream(rank_, "events to " + state.name);
       event = HandOver(state.events, event);
     }
   }
@@ -80,7 +91,10 @@ TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, 
   if (queues_.are_shared()) {
     LaunchQueues::Before before;
     if (previous.last != kNoId<TaskId>) before[stream] = previous.last;
-    for (const StreamEvent& event : waits) before[event.stream] = event.last;  // the last is latest
+    for (const StreamEvent& event : waits) {
+      const auto [known, is_new] = before.emplace(event.stream, event.last);
+      if (Index(known->second) < Index(event.last)) known->second = event.last;
+    }
     for (const TaskId other : queues_.Launch(stream, std::move(before))) {
       graph_.AddDependency(other, task);
     }
@@ -96,15 +110,16 @@ TaskId RankProgram::LaunchCollective(StreamId stream, const CollectiveWork& work
 }
 
 void RankProgram::RunOnHost(const HostWork& work, std::string name) {
-  host_work_.graph_nodes += work.graph_nodes;
+  Count(work);
   if (host_ != kNoId<StreamId>) AddTask(host_, work, std::move(name), Site::kNone);
 }
 
 void RankProgram::BeginGraph() {
   if (!model_.captures_graphs) return;
-  ++host_work_.graph_launches;
+  const HostWork launch{.graph_launches = 1};
+  Count(launch);
   if (host_ == kNoId<StreamId>) return;
-  graph_launch_ = AddTask(host_, HostWork{.graph_launches = 1}, "graph launch", Site::kNone);
+  graph_launch_ = AddTask(host_, launch, "graph launch", Site::kNone);
 }
 
 void RankProgram::Synchronize() {

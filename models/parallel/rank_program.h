@@ -53,7 +53,7 @@ class RankProgram {
   RankId rank() const { return rank_; }
   StreamId compute() const { return compute_; }
   TaskGraphBuilder& graph() { return graph_; }
-  StreamId AddStream(const std::string& name) { return NoteStream(graph_.AddStream(rank_, name)); }
+  StreamId AddStream(const std::string& name);
 
   // Where the program is: recorded with every launch.
   void SetPosition(Phase phase, Position position);
@@ -77,15 +77,16 @@ class RankProgram {
 
  private:
   struct Stream {
-    std::vector<StreamEvent> waits;        // what the next launch waits for
-    StreamId events = kNoId<StreamId>;     // where the hand-overs to it take their time
-    TaskId graph_launch = kNoId<TaskId>;   // of the CUDA graph that its last kernel belongs to
+    std::string name;
+    std::vector<StreamEvent> waits;       // what the next launch waits for
+    StreamId events = kNoId<StreamId>;    // where the hand-overs to it take their time
+    TaskId graph_launch = kNoId<TaskId>;  // of the CUDA graph that its last kernel belongs to
   };
 
-  StreamId NoteStream(StreamId stream);
   TaskId AddTask(StreamId stream, const Work& work, std::string name, Site site);
+  void Count(const HostWork& work);
   TaskId LaunchFromHost(Stream& stream, const Work& work);
-  StreamEvent HandOver(StreamId from_events, const StreamEvent& event);
+  StreamEvent HandOver(StreamId events, const StreamEvent& event);
 
   TaskGraphBuilder& graph_;
   Meetings& meetings_;

@@ -317,9 +317,10 @@ class JobChecker {
       Report("simulate.launch_overhead", "found beside host.launch, allowed: one of the two");
     }
     if (UsesDdp(job_) && UsesGraphs(job_) && KeepsFirstBuckets(job_)) {
-      Report("host.cuda_graphs",
-             "found 'true' with plan.ddp.find_unused_parameters: true, allowed: one of the two: the "
-             "search runs on the host and cannot be captured");
+      Report(
+          "host.cuda_graphs",
+          "found 'true' with plan.ddp.find_unused_parameters: true, allowed: one of the two: the "
+          "search runs on the host and cannot be captured");
     }
   }
 

@@ -11,11 +11,12 @@ namespace {
 using std::chrono::microseconds;
 
 // models/README.md, "Host", says where these come from.
-constexpr Duration kEagerLaunch = microseconds(8);
-constexpr Duration kCompiledLaunch = microseconds(5);
+constexpr Duration kEagerLaunch = microseconds(10);
+constexpr Duration kCompiledLaunch = microseconds(6);
 constexpr Duration kCollectiveCall = microseconds(15);
 constexpr Duration kEventHandover = microseconds(2);
 constexpr Duration kGraphLaunch = microseconds(7);
+constexpr Duration kGraphNode = std::chrono::nanoseconds(300);
 
 constexpr std::array kPriorityNames = {
     EnumName<StreamPriority>{StreamPriority::kDefault, "default"},
@@ -32,25 +33,28 @@ const StructTable<HostSpec>& HostFields() {
   static const StructTable<HostSpec> table{
       Field("launch", &HostSpec::launch,
             "time of the host thread per kernel launch; 0: the times below are 0 unless given")
-          .Unset("8 us, with kernels: compiled 5 us"),
+          .Unset("10 us, with kernels: compiled 6 us"),
       Field("collective_call", &HostSpec::collective_call,
             "time of the host thread per call of a collective")
           .Unset("15 us, and at least launch"),
-      Field("event_handover", &HostSpec::event_handover,
-            "time on the device from the end of a kernel on one stream to the start of the kernel on "
-            "another stream that waits for it by an event")
+      Field(
+          "event_handover", &HostSpec::event_handover,
+          "time on the device from the end of a kernel on one stream to the start of the kernel on "
+          "another stream that waits for it by an event")
           .Unset("2 us"),
       Field("graph_launch", &HostSpec::graph_launch,
             "time of the host thread per launch of a CUDA graph")
           .Unset("7 us"),
       Field("cuda_graphs", &HostSpec::cuda_graphs,
             "every micro-step is one CUDA graph: no launches and calls by the host"),
-      Field("synchronize", &HostSpec::synchronize,
-            "the host waits for the device at the end of every step, as loss.item() does, instead of "
-            "running ahead"),
-      Field("max_connections", &HostSpec::max_connections,
-            "CUDA_DEVICE_MAX_CONNECTIONS: hardware queues that the streams share; with 1 kernels of "
-            "all streams start in launch order")
+      Field(
+          "synchronize", &HostSpec::synchronize,
+          "the host waits for the device at the end of every step, as loss.item() does, instead of "
+          "running ahead"),
+      Field(
+          "max_connections", &HostSpec::max_connections,
+          "CUDA_DEVICE_MAX_CONNECTIONS: hardware queues that the streams share; with 1 kernels of "
+          "all streams start in launch order")
           .Range(1, 32)
           .Aliases({"cuda_device_max_connections"}),
       Field("stream_priority", &HostSpec::stream_priority, kPriorityNames,
@@ -70,6 +74,7 @@ HostTimes TimesOf(const JobSpec& job) {
       host.collective_call.value_or(std::max(Scaled(kCollectiveCall, scale), times.launch));
   times.event_handover = host.event_handover.value_or(Scaled(kEventHandover, scale));
   times.graph_launch = host.graph_launch.value_or(Scaled(kGraphLaunch, scale));
+  times.graph_node = Scaled(kGraphNode, scale);
   return times;
 }
 

@@ -116,8 +116,7 @@ const StructTable<SimulateSpec>& SimulateFields() {
             "folded: one rank stands for its data-parallel peers; all: every rank by itself"),
       Field("steps", &SimulateSpec::steps, "consecutive steps; the last one is reported")
           .Range(1, 1000),
-      Field("launch_overhead", &SimulateSpec::launch_overhead,
-            "another spelling of host.launch")
+      Field("launch_overhead", &SimulateSpec::launch_overhead, "another spelling of host.launch")
           .Unset("host.launch"),
   };
   return table;
@@ -145,7 +144,8 @@ const StructTable<JobSpec>& JobFields() {
       Field("kernels", &J::kernels, kKernelNames,
             "how the framework runs kernels: one by one, as a compiled graph, or fused by hand"),
       Field("host", &J::host, HostFields(), "what launching costs"),
-      Field("collectives", &J::collectives, CollectiveModelFields(), "cost models of the collectives"),
+      Field("collectives", &J::collectives, CollectiveModelFields(),
+            "cost models of the collectives"),
       Field("contention", &J::contention, kContentionNames,
             "what overlap costs: off: nothing, the ceiling; sm: collectives take SMs; full: memory "
             "bandwidth, links and caches as well"),
