@@ -26,6 +26,7 @@ struct CollectiveRequest {
   Bytes bytes;  // as CollectiveWork counts it
   DType dtype = DType::kBf16;
   Placement placement;
+  bool operator==(const CollectiveRequest&) const = default;
 };
 
 struct CollectiveCost {
@@ -44,6 +45,8 @@ struct CollectiveCost {
 };
 
 // REQUIRES of all requests: placement.ranks >= 1, bytes >= 0. A group of one rank takes no time.
+// Remembers what it was asked, so that asking again costs a look-up. Not to be shared by threads:
+// each takes its own.
 class CollectivePricer {
  public:
   // Copies what it needs. Throws nothing: the spec has been checked (CheckCollectiveSpec).
@@ -52,7 +55,8 @@ class CollectivePricer {
   CollectivePricer(CollectivePricer&&) noexcept;
   CollectivePricer& operator=(CollectivePricer&&) noexcept;
 
-  // What NCCL would choose (or the job pins).
+  // What NCCL would choose (or the job pins). Throws ConfigError, with the reason for every
+  // algorithm, where the job's choice leaves none for this collective and group.
   CollectiveCost operator()(const CollectiveRequest& request) const;
   // Every enabled algorithm and protocol, in the order of the table; the choice included.
   std::vector<CollectiveCost> Candidates(const CollectiveRequest& request) const;

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "models/spec/check_collectives.h"
 #include "sim/base/units.h"
 
 namespace stepsim {
@@ -80,23 +81,33 @@ constexpr std::array kIneffective = {
 };
 
 // A given key at or below `path` is reported once, at the highest one that was given.
-void CheckEffect(const JobSpec& job, FieldReading& reading) {
-  std::vector<std::string> reported;
-  for (const Ineffective& rule : kIneffective) {
-    const auto given = reading.given.find(rule.path);
-    if (given == reading.given.end() || !rule.holds(job)) continue;
-    const bool is_inside_another = std::any_of(
-        reported.begin(), reported.end(),
-        [&](const std::string& path) { return rule.path.substr(0, path.size()) == path; });
-    if (is_inside_another) continue;
-    reported.emplace_back(rule.path);
-    const bool is_set = OriginText(given->second) == "--set";
-    reading.diagnostics.Add(
-        given->second,
-        fmt::format("{}: has no effect with {}{}", rule.path, rule.reason,
-                    is_set ? "" : fmt::format("; take it out with --set {}=null", rule.path)));
+class EffectChecker {
+ public:
+  EffectChecker(const JobSpec& job, FieldReading& reading) : job_(job), reading_(reading) {}
+
+  template <class Rules>
+  void Check(const Rules& rules) {
+    for (const auto& rule : rules) {
+      const auto given = reading_.given.find(rule.path);
+      if (given == reading_.given.end() || !rule.holds(job_)) continue;
+      const bool is_inside_another = std::any_of(
+          reported_.begin(), reported_.end(),
+          [&](const std::string& path) { return rule.path.substr(0, path.size()) == path; });
+      if (is_inside_another) continue;
+      reported_.emplace_back(rule.path);
+      const bool is_set = OriginText(given->second) == "--set";
+      reading_.diagnostics.Add(
+          given->second,
+          fmt::format("{}: has no effect with {}{}", rule.path, rule.reason,
+                      is_set ? "" : fmt::format("; take it out with --set {}=null", rule.path)));
+    }
   }
-}
+
+ private:
+  const JobSpec& job_;
+  FieldReading& reading_;
+  std::vector<std::string> reported_;
+};
 
 // A network of one node can only be set by hand: a profile always has one.
 void CheckNetworkSettings(const JobSpec& job, FieldReading& reading) {
@@ -400,14 +411,20 @@ void DeriveDefaults(JobSpec& job, FieldReading& reading) {
 }
 
 void CheckJob(const JobSpec& job, FieldReading& reading) {
-  CheckEffect(job, reading);
+  EffectChecker effect(job, reading);
+  effect.Check(kIneffective);
+  effect.Check(IneffectiveCollectiveKeys());
   CheckNetworkSettings(job, reading);
   JobChecker(job, reading).Check();
+  if (UsesDdp(job)) CheckCollectives(job, reading);
 }
 
 std::vector<std::string_view> KeysWithoutEffect(const JobSpec& job) {
   std::vector<std::string_view> paths;
   for (const Ineffective& rule : kIneffective) {
+    if (rule.holds(job)) paths.push_back(rule.path);
+  }
+  for (const IneffectiveCollectiveKey& rule : IneffectiveCollectiveKeys()) {
     if (rule.holds(job)) paths.push_back(rule.path);
   }
   return paths;

@@ -54,7 +54,7 @@ struct CollectivePoint {
 };
 
 struct CollectiveModelSpec {
-  CollectiveModel model = CollectiveModel::kAlphaBeta;
+  CollectiveModel model = CollectiveModel::kNccl;
   std::string nccl_version = "2.27";
   std::string algorithm;      // NCCL_ALGO's grammar; "": NCCL chooses
   std::string protocol;       // NCCL_PROTO's grammar; "": NCCL chooses
