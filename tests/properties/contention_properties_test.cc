@@ -136,6 +136,7 @@ TEST(ContentionProperties, WhoAsksForNothingCostsNothing) {
 TEST(ContentionProperties, MoreOfACollectiveIsNeverLessSlowDown) {
   ForEachCrowd([](Crowd& crowd) {
     crowd.settings.mode = ContentionMode::kFull;
+    const GpuSpec& gpu = crowd.job.hardware.gpu;
     for (Occupancy& work : crowd.occupancy) {
       if (work.kind != TaskKind::kCompute) continue;
       double before = 1;
@@ -143,8 +144,8 @@ TEST(ContentionProperties, MoreOfACollectiveIsNeverLessSlowDown) {
         IdVector<WorkId, Occupancy> two;
         two.push_back(work);
         two.push_back({.kind = TaskKind::kTransfer,
-                       .sms = 0.1 * step * static_cast<double>(crowd.job.hardware.gpu.sms - 1),
-                       .hbm = 0.1 * step * crowd.job.hardware.gpu.hbm_bandwidth.value,
+                       .sms = 0.1 * step * static_cast<double>(gpu.sms - 1),
+                       .hbm = 0.1 * step * gpu.contention.hbm_ceiling * gpu.hbm_bandwidth.value,
                        .intra = 0.05 * step});
         Contention contention(two, crowd.job.hardware, crowd.settings);
         const std::vector<RunningTask> running = {{TaskId{0}, WorkId{0}}, {TaskId{1}, WorkId{1}}};

@@ -54,7 +54,8 @@ Total OnStream(const StepResult& result, const std::string& name) {
 }
 
 TEST(Step, EveryPicosecondIsAccountedFor) {
-  ForEachJob([](const ResolvedJob& job) {
+  ForEachJob([](ResolvedJob job) {
+    job.job.contention = ContentionMode::kFull;
     const StepReport report = RunStep(job).report;
     testing::ExpectIdentity(report);
     for (const RankAccount& rank : report.ranks) {
@@ -168,6 +169,7 @@ TEST(Step, IsNeverSlowerOnBetterHardware) {
 TEST(Step, FoldedRankIsEveryRank) {
   ForEachJob([](ResolvedJob job) {
     if (job.job.gpus() > 8) return;
+    job.job.contention = ContentionMode::kFull;
     const RankAccount folded = RunStep(job).report.account();
     job.job.simulate.all_ranks = true;
     const StepReport all = RunStep(job).report;
@@ -255,7 +257,6 @@ TEST(Ddp, NoSyncReducesOnce) {
   ForEachJob([](ResolvedJob job) {
     if (!UsesDdp(job.job)) return;
     job.job.plan.ddp.no_sync = true;
-    job.job.contention = ContentionMode::kOff;  // else it takes as long as what runs beside it says
     job.job.batch.gradient_accumulation_steps = 1;
     const RankAccount one = RunStep(job).report.account();
     job.job.batch.gradient_accumulation_steps = 3;

@@ -190,6 +190,7 @@ ResolvedJob RandomJob(std::uint64_t seed) {
                                OptimizerKind::kSgdMomentum, OptimizerKind::kNone});
   job.collectives.all_reduce = random.Chance(0.6) ? "ring" : "hierarchical";
   job.host.launch = Duration{};
+  job.contention = ContentionMode::kOff;
   job.mfu_convention = "causal";
   resolved.resolved_json = "{}";
   return resolved;
