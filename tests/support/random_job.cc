@@ -188,6 +188,7 @@ ResolvedJob RandomJob(std::uint64_t seed) {
   job.precision.parameters = random.Pick({DType::kFp32, DType::kBf16, DType::kFp16});
   job.optimizer = random.Pick({OptimizerKind::kAdamW, OptimizerKind::kSgd,
                                OptimizerKind::kSgdMomentum, OptimizerKind::kNone});
+  job.collectives.model = random.Pick({CollectiveModel::kNccl, CollectiveModel::kAlphaBeta});
   job.collectives.all_reduce = random.Chance(0.6) ? "ring" : "hierarchical";
   job.host.launch = Duration{};
   job.contention = ContentionMode::kOff;

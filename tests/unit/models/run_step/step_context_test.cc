@@ -96,7 +96,10 @@ TEST(StepContext, ConfidenceSpeaksOfWhatTheJobUses) {
   const auto confidence = [](const std::vector<std::string>& sets) {
     return ContextOf(testing::LoadShipped("gpt2_ddp_8xa100", sets)).confidence;
   };
-  EXPECT_THAT(confidence({}), AllOf(HasSubstr("links"), HasSubstr("44%")));
+  EXPECT_THAT(confidence({"collectives.corrections=none"}),
+              AllOf(HasSubstr("links"), HasSubstr("29%")));
+  EXPECT_THAT(confidence({"collectives.model=alpha_beta"}),
+              AllOf(HasSubstr("links"), HasSubstr("44%")));
   EXPECT_THAT(confidence({"collectives.all_reduce=hierarchical"}),
               AllOf(HasSubstr("hierarchical"), Not(HasSubstr("%"))));
   EXPECT_THAT(confidence({"gpus_per_node=1"}), Not(AnyOf(HasSubstr("links"), HasSubstr("%"))));

@@ -145,7 +145,8 @@ TEST(LoadJob, NetworkOverlay) {
   EXPECT_EQ(network.link.bandwidth.value, 1.25e9);
   EXPECT_EQ(network.link.latency.count(), 5'000'000);  // not in the overlay: the profile's
   EXPECT_EQ(Load(kJob, {"network=slow"}).job.hardware.network.name, "slow");
-  EXPECT_EQ(Load(kJob, {"network.link.latency=9 us"}).job.hardware.network.link.latency.count(),
+  EXPECT_EQ(Load(kJob, {"network.link.latency=9 us", "collectives.model=alpha_beta"})
+                .job.hardware.network.link.latency.count(),
             9'000'000);
 }
 
