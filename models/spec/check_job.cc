@@ -37,6 +37,7 @@ bool KeepsFirstBuckets(const JobSpec& job) {
 bool HasOneBucket(const JobSpec& job) {
   return UsesDdp(job) && job.plan.ddp.iteration == DdpIteration::kFirst && !KeepsFirstBuckets(job);
 }
+bool UsesGraphs(const JobSpec& job) { return job.host.cuda_graphs; }
 bool HasCapList(const JobSpec& job) { return !job.plan.ddp.bucket_cap_mb_list.empty(); }
 bool HasNoPositionTable(const JobSpec& job) {
   const TransformerSpec* spec = TransformerOf(job);
@@ -72,6 +73,17 @@ constexpr std::array kIneffective = {
     Ineffective{"model.transformer.max_positions", "positions that are not learned",
                 HasNoPositionTable},
     Ineffective{"network", "nodes: 1", [](const JobSpec& j) { return j.nodes == 1; }},
+    Ineffective{"host.launch", "host.cuda_graphs: true", UsesGraphs},
+    Ineffective{"simulate.launch_overhead", "host.cuda_graphs: true", UsesGraphs},
+    Ineffective{"host.collective_call", "host.cuda_graphs: true", UsesGraphs},
+    Ineffective{"host.graph_launch", "host.cuda_graphs: false",
+                [](const JobSpec& j) { return !UsesGraphs(j); }},
+    Ineffective{"host.collective_call", "plan.strategy: none",
+                [](const JobSpec& j) { return !UsesDdp(j); }},
+    Ineffective{"host.event_handover", "plan.strategy: none",
+                [](const JobSpec& j) { return !UsesDdp(j); }},
+    Ineffective{"host.stream_priority", "plan.strategy: none",
+                [](const JobSpec& j) { return !UsesDdp(j); }},
 };
 
 // A given key at or below `path` is reported once, at the highest one that was given.
@@ -134,6 +146,7 @@ class JobChecker {
       CheckLayerListSize(list);
       CheckTaskCount(static_cast<std::int64_t>(list.layers.size()));
     }
+    CheckHost();
     CheckDdp();
   }
 
@@ -316,6 +329,18 @@ class JobChecker {
                        FormatCount(count), FormatCount(kMost)));
   }
 
+  void CheckHost() {
+    if (reading_.IsGiven("simulate.launch_overhead") && reading_.IsGiven("host.launch")) {
+      Report("simulate.launch_overhead", "found beside host.launch, allowed: one of the two");
+    }
+    if (UsesDdp(job_) && UsesGraphs(job_) && KeepsFirstBuckets(job_)) {
+      Report(
+          "host.cuda_graphs",
+          "found 'true' with plan.ddp.find_unused_parameters: true, allowed: one of the two: the "
+          "search runs on the host and cannot be captured");
+    }
+  }
+
   void CheckDdp() {
     const DdpPlan& ddp = job_.plan.ddp;
     if (UsesDdp(job_) && ddp.find_unused_parameters && ddp.static_graph) {
@@ -332,13 +357,17 @@ class JobChecker {
   FieldReading& reading_;
 };
 
-void SetOrigin(FieldReading& reading, std::string_view path, std::int64_t value,
+void SetOrigin(FieldReading& reading, std::string_view path, std::string value,
                std::string_view origin) {
   for (ValueOrigin& entry : reading.origins) {
     if (entry.field != path) continue;
-    entry.value = fmt::format("{}", value);
+    entry.value = value;
     entry.origin = std::string(origin);
   }
+}
+void SetOrigin(FieldReading& reading, std::string_view path, std::int64_t value,
+               std::string_view origin) {
+  SetOrigin(reading, path, fmt::format("{}", value), origin);
 }
 
 }  // namespace
@@ -376,6 +405,14 @@ void DeriveDefaults(JobSpec& job, FieldReading& reading) {
   if (job.plan.data_parallel == 0) {
     job.plan.data_parallel = job.gpus();
     SetOrigin(reading, "plan.data_parallel", job.gpus(), "all GPUs");
+  }
+  if (const auto launch = std::exchange(job.simulate.launch_overhead, std::nullopt)) {
+    job.host.launch = launch;
+    for (const ValueOrigin& entry : reading.origins) {
+      if (entry.field != "simulate.launch_overhead") continue;
+      SetOrigin(reading, "host.launch", entry.value, entry.field);
+      break;
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/spec/collective_spec.h"
+#include "models/spec/contention_spec.h"
 #include "models/spec/kernel_spec.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
@@ -33,6 +34,7 @@ struct GpuSpec {
   AttentionCurve attention;
   double memory_efficiency = 1;     // reached fraction of hbm_bandwidth, memory-bound kernels
   Duration kernel_latency{};        // fixed time of a kernel on the device
+  ContentionSpec contention;        // what kernels cost each other
 };
 
 struct LinkSpec {
@@ -65,6 +67,7 @@ struct HardwareSpec {
   LinkSpec intra_node;
   bool switched = true;       // intra_node: every GPU reaches every other at full rate (NVSwitch)
   std::string cpu = "intel";  // "intel", "amd", "arm", "power": NCCL's table depends on it
+  double host_time_scale = 1;  // launches, calls and events against models/README.md; 0: no time
   NetworkSpec network;
   std::vector<CollectivePoint> calibration;  // measured on this system
 };

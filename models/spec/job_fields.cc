@@ -39,6 +39,12 @@ constexpr std::array kRankNames = {
     EnumName<bool>{true, "all"},
 };
 
+constexpr std::array kContentionNames = {
+    EnumName<ContentionMode>{ContentionMode::kOff, "off"},
+    EnumName<ContentionMode>{ContentionMode::kSm, "sm"},
+    EnumName<ContentionMode>{ContentionMode::kFull, "full"},
+};
+
 const StructTable<DdpPlan>& DdpFields() {
   static const StructTable<DdpPlan> table{
       Field("bucket_cap_mb", &DdpPlan::bucket_cap_mb, "size at which a gradient bucket is closed")
@@ -119,8 +125,8 @@ const StructTable<SimulateSpec>& SimulateFields() {
             "folded: one rank stands for its data-parallel peers; all: every rank by itself"),
       Field("steps", &SimulateSpec::steps, "consecutive steps; the last one is reported")
           .Range(1, 1000),
-      Field("launch_overhead", &SimulateSpec::launch_overhead,
-            "host time per kernel launch; 0: the host is not modelled"),
+      Field("launch_overhead", &SimulateSpec::launch_overhead, "another spelling of host.launch")
+          .Unset("host.launch"),
   };
   return table;
 }
@@ -151,8 +157,12 @@ const StructTable<JobSpec>& JobFields() {
       Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
       Field("optimizer_impl", &J::optimizer_impl, kOptimizerImplNames,
             "torch.optim's implementation: foreach, fused or for_loop"),
+      Field("host", &J::host, HostFields(), "what launching costs"),
       Field("collectives", &J::collectives, CollectiveModelFields(),
             "cost models of the collectives"),
+      Field("contention", &J::contention, kContentionNames,
+            "what overlap costs: off: nothing, the ceiling; sm: collectives take SMs; full: memory "
+            "bandwidth, links and caches as well"),
       Field("simulate", &J::simulate, SimulateFields(), "how the job is simulated"),
       Field("mfu_convention", &J::mfu_convention, "which FLOPs count as useful")
           .Choices({"palm", "megatron", "torchtitan", "causal"}),

@@ -8,6 +8,7 @@
 
 namespace stepsim {
 
+const StructTable<ContentionSpec>& ContentionFields();
 const StructTable<CollectivePoint>& PointFields();
 const StructTable<CollectiveModelSpec>& CollectiveModelFields();
 const StructTable<CollectiveCorrections>& CorrectionFields();  // configs/collectives/*.yaml
@@ -22,6 +23,8 @@ const StructTable<HardwareSpec>& HardwareFields();  // configs/hardware/*.yaml
 const StructTable<TransformerSpec>& TransformerFields();
 const StructTable<LayerListSpec>& LayerListFields();  // beside name and description
 const StructTable<ModelSpec>& ModelFields();          // configs/models/*.yaml
+
+const StructTable<HostSpec>& HostFields();
 
 const StructTable<JobSpec>& JobFields();  // configs/jobs/*.yaml
 

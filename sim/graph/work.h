@@ -60,9 +60,13 @@ struct CollectiveWork {
   auto operator<=>(const CollectiveWork&) const = default;
 };
 
+// What the launching thread does, and the way of an event from one stream to another.
 struct HostWork {
-  std::int32_t launches = 0;     // kernels launched
-  std::int32_t graph_nodes = 0;  // autograd nodes walked (DDP's find_unused_parameters)
+  std::int32_t launches = 0;          // kernels launched
+  std::int32_t graph_nodes = 0;       // autograd nodes walked (DDP's find_unused_parameters)
+  std::int32_t collective_calls = 0;  // through the framework, events included
+  std::int32_t graph_launches = 0;    // CUDA graphs
+  std::int32_t handovers = 0;         // event recorded on one stream -> kernel starts on the other
   auto operator<=>(const HostWork&) const = default;
 };
 
