@@ -43,6 +43,11 @@ std::vector<CollectiveRequest> LevelsOf(std::string_view algorithm,
   return parts;
 }
 
+std::string_view LevelsRefusal(std::string_view algorithm) {
+  return algorithm == "hierarchical" ? "it does all_reduce only"
+                                     : "it does all_gather and reduce_scatter";
+}
+
 CollectiveCost SumOfLevels(std::string_view algorithm, const std::vector<CollectiveCost>& parts) {
   CollectiveCost sum;
   sum.algorithm = algorithm;
