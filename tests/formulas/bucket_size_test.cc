@@ -49,7 +49,8 @@ ResolvedJob EqualLayers() {
       "model:\n  name: equal\n  layers:\n{}"
       "hardware: {{base: a40-pcie, gpu: {{kernel_latency: 0 us}}}}\n"
       "network: ethernet-10g\nnodes: 4\n"
-      "plan: {{ddp: {{gradient_as_bucket_view: true, bucket_cap_mb: 1}}}}\noptimizer: none\n",
+      "plan: {{ddp: {{gradient_as_bucket_view: true, bucket_cap_mb: 1}}}}\noptimizer: none\n"
+      "collectives: {{model: alpha_beta}}\n",
       layers));
 }
 
