@@ -39,13 +39,12 @@ KernelProfile KernelProfiler::Collective(const Occupancy& occupancy) const {
   profile.intra = occupancy.intra;
   profile.network = occupancy.network;
   // What matters to the GPU is the rate through it. NICs carry less than its link inside the node.
-  const LinkSpec& inside = hardware_.intra_node;
+  const auto reached = [](const LinkSpec& link) { return link.bandwidth.value * link.efficiency; };
   const NetworkSpec& network = hardware_.network;
-  const double nics = static_cast<double>(network.nics_per_node) * network.link.bandwidth.value /
+  const double nics = static_cast<double>(network.nics_per_node) * reached(network.link) /
                       static_cast<double>(hardware_.gpus_per_node);
-  const double rate =
-      std::max(occupancy.intra, occupancy.network * nics / inside.bandwidth.value);
-  profile.traffic = Clamp01(rate / inside.efficiency);
+  profile.traffic =
+      Clamp01(std::max(occupancy.intra, occupancy.network * nics / reached(hardware_.intra_node)));
   return profile;
 }
 
@@ -56,8 +55,7 @@ KernelProfile KernelProfiler::Compute(const Occupancy& occupancy) const {
   KernelProfile profile;
   profile.sms = all_sms;
   profile.tiles_per_sm = std::max(1.0, occupancy.tiles_per_sm);
-  profile.memory =
-      Clamp01(occupancy.hbm / (gpu.hbm_bandwidth.value * gpu.memory_efficiency));
+  profile.memory = Clamp01(occupancy.hbm / (gpu.hbm_bandwidth.value * gpu.memory_efficiency));
   if (occupancy.tiles > 0) {
     const double at_once = std::floor(all_sms * profile.tiles_per_sm);
     profile.sms = std::min(all_sms, std::ceil(occupancy.tiles / profile.tiles_per_sm));

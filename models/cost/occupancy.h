@@ -20,8 +20,9 @@ struct Occupancy {
   double sms = 0;
 
   double hbm = 0;      // bytes/s through HBM while it runs alone
-  double intra = 0;    // share of the rank's NVLink (or PCIe) bandwidth, 0..1
-  double network = 0;  // share of the rank's part of the NICs, 0..1
+  // Shares of what the link reaches (bandwidth x efficiency), 0..1:
+  double intra = 0;    // the rank's NVLink (or PCIe)
+  double network = 0;  // the rank's part of the NICs
 };
 
 }  // namespace stepsim
