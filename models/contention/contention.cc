@@ -74,9 +74,8 @@ void Contention::ShareSms(std::span<double> rates) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < resident_.size(); ++i) {
     const KernelProfile& kernel = *resident_[i].kernel;
-    rates[i] = kernel.kind == TaskKind::kTransfer
-                   ? collective_rate
-                   : SpeedOn(kernel, demands_[next++], spec_.partial_wave);
+    rates[i] =
+        kernel.kind == TaskKind::kTransfer ? collective_rate : SpeedOn(kernel, demands_[next++]);
   }
 }
 

@@ -18,11 +18,11 @@ double Waves(double tiles, double at_once, double partial) {
   return partial * std::ceil(waves) + (1 - partial) * std::max(waves, 1.0);
 }
 
-double SpeedOn(const KernelProfile& kernel, double sms, double partial_wave) {
+double SpeedOn(const KernelProfile& kernel, double sms) {
   if (sms >= kernel.sms) return 1;
   if (!kernel.counts_waves) return sms / kernel.sms;
   const double at_once = std::max(1.0, std::floor(sms * kernel.tiles_per_sm));
-  return std::min(1.0, kernel.waves / Waves(kernel.tiles, at_once, partial_wave));
+  return std::min(1.0, kernel.waves / Waves(kernel.tiles, at_once, kernel.partial_wave));
 }
 
 KernelProfile KernelProfiler::operator()(const Occupancy& occupancy) const {
@@ -60,11 +60,12 @@ KernelProfile KernelProfiler::Compute(const Occupancy& occupancy) const {
     const double at_once = std::floor(all_sms * profile.tiles_per_sm);
     profile.sms = std::min(all_sms, std::ceil(occupancy.tiles / profile.tiles_per_sm));
     profile.tiles = occupancy.tiles;
-    profile.waves = Waves(occupancy.tiles, at_once, contention.partial_wave);
+    profile.partial_wave = occupancy.partial_wave.value_or(contention.partial_wave);
+    profile.waves = Waves(occupancy.tiles, at_once, profile.partial_wave);
     profile.counts_waves = occupancy.tiles < kManyWaves * at_once;
     const double rest = std::fmod(occupancy.tiles, at_once);
     if (rest > 0) {
-      const double partial = occupancy.tiles > at_once ? contention.partial_wave : 1;
+      const double partial = occupancy.tiles > at_once ? profile.partial_wave : 1;
       profile.last_wave = partial + (1 - partial) * rest / at_once;
       profile.free_at_last = all_sms - std::ceil(rest / profile.tiles_per_sm);
     }

@@ -48,6 +48,6 @@ class KernelProfiler {
 double Waves(double tiles, double at_once, double partial);
 
 // Speed of a compute kernel on `sms` SMs over that on the whole GPU, in (0, 1].
-double SpeedOn(const KernelProfile& kernel, double sms, double partial_wave);
+double SpeedOn(const KernelProfile& kernel, double sms);
 
 }  // namespace stepsim

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "sim/graph/work.h"
 
@@ -16,6 +17,9 @@ struct Occupancy {
   // persistent kernel or one of very many small blocks, whose rate follows the SMs without steps.
   double tiles = 0;
   double tiles_per_sm = 1;
+  // Time of a nearly empty last wave over that of a full one; unset: the profile's
+  // gpu.contention.partial_wave.
+  std::optional<double> partial_wave;
   // Collectives: SMs held from the moment the kernel is resident.
   double sms = 0;
 

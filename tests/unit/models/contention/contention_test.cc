@@ -85,6 +85,9 @@ TEST(SmShare, APartialWaveIsShorter) {
   HardwareSpec hardware = Round();
   hardware.gpu.contention.partial_wave = 0.5;
   EXPECT_NEAR(Beside(hardware, Transfer(20), Kernel(ComputeClass::kGemm, 100)), 1.625, 1e-9);
+  Occupancy smooth = Kernel(ComputeClass::kGemm, 100);  // a kernel knows better than its GPU
+  smooth.partial_wave = 0;
+  EXPECT_NEAR(Beside(hardware, Transfer(20), smooth), 1.25, 1e-9);
   EXPECT_DOUBLE_EQ(Waves(250, 100, 0.5), 2 + 0.5 + 0.5 * 0.5);
   EXPECT_DOUBLE_EQ(Waves(200, 100, 0.5), 2);
   EXPECT_DOUBLE_EQ(Waves(50, 100, 0.5), 1);
