@@ -25,8 +25,6 @@ Contention::Contention(const IdVector<WorkId, Occupancy>& occupancy, const Hardw
     : settings_(settings),
       spec_(hardware.gpu.contention),
       sms_(static_cast<double>(hardware.gpu.sms)),
-      intra_capacity_(hardware.intra_node.efficiency),
-      network_capacity_(hardware.network.link.efficiency),
       pairs_(kPairs) {
   const KernelProfiler profile(hardware);
   profiles_.reserve(occupancy.size());
@@ -76,9 +74,8 @@ void Contention::ShareSms(std::span<double> rates) {
   std::size_t next = 0;
   for (std::size_t i = 0; i < resident_.size(); ++i) {
     const KernelProfile& kernel = *resident_[i].kernel;
-    rates[i] = kernel.kind == TaskKind::kTransfer
-                   ? collective_rate
-                   : SpeedOn(kernel, demands_[next++], spec_.partial_wave);
+    rates[i] =
+        kernel.kind == TaskKind::kTransfer ? collective_rate : SpeedOn(kernel, demands_[next++]);
   }
 }
 
@@ -102,12 +99,15 @@ void Contention::Share(double capacity, DemandOf demand, std::span<double> rates
 }
 
 void Contention::ShareLinks(std::span<double> rates) {
-  Share(intra_capacity_, [](const KernelProfile& kernel) { return kernel.intra; }, rates);
-  Share(network_capacity_, [](const KernelProfile& kernel) { return kernel.network; }, rates);
+  Share(
+      1, [](const KernelProfile& kernel) { return kernel.intra; }, rates);
+  Share(
+      1, [](const KernelProfile& kernel) { return kernel.network; }, rates);
 }
 
 void Contention::ShareHbm(std::span<double> rates) {
-  Share(spec_.hbm_ceiling, [](const KernelProfile& kernel) { return kernel.hbm; }, rates);
+  Share(
+      spec_.hbm_ceiling, [](const KernelProfile& kernel) { return kernel.hbm; }, rates);
 }
 
 // What is left: caches, crossbar, clock.

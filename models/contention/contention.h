@@ -67,8 +67,6 @@ class Contention : public Interference {
   ContentionSettings settings_;
   ContentionSpec spec_;
   double sms_;
-  double intra_capacity_;
-  double network_capacity_;
   std::vector<Resident> resident_;  // scratch
   std::vector<double> demands_;
   std::vector<Pair> pairs_;  // by hash of the key; a later pair takes the place of an earlier one

@@ -18,11 +18,11 @@ double Waves(double tiles, double at_once, double partial) {
   return partial * std::ceil(waves) + (1 - partial) * std::max(waves, 1.0);
 }
 
-double SpeedOn(const KernelProfile& kernel, double sms, double partial_wave) {
+double SpeedOn(const KernelProfile& kernel, double sms) {
   if (sms >= kernel.sms) return 1;
   if (!kernel.counts_waves) return sms / kernel.sms;
   const double at_once = std::max(1.0, std::floor(sms * kernel.tiles_per_sm));
-  return std::min(1.0, kernel.waves / Waves(kernel.tiles, at_once, partial_wave));
+  return std::min(1.0, kernel.waves / Waves(kernel.tiles, at_once, kernel.partial_wave));
 }
 
 KernelProfile KernelProfiler::operator()(const Occupancy& occupancy) const {
@@ -39,13 +39,12 @@ KernelProfile KernelProfiler::Collective(const Occupancy& occupancy) const {
   profile.intra = occupancy.intra;
   profile.network = occupancy.network;
   // What matters to the GPU is the rate through it. NICs carry less than its link inside the node.
-  const LinkSpec& inside = hardware_.intra_node;
+  const auto reached = [](const LinkSpec& link) { return link.bandwidth.value * link.efficiency; };
   const NetworkSpec& network = hardware_.network;
-  const double nics = static_cast<double>(network.nics_per_node) * network.link.bandwidth.value /
+  const double nics = static_cast<double>(network.nics_per_node) * reached(network.link) /
                       static_cast<double>(hardware_.gpus_per_node);
-  const double rate =
-      std::max(occupancy.intra, occupancy.network * nics / inside.bandwidth.value);
-  profile.traffic = Clamp01(rate / inside.efficiency);
+  profile.traffic =
+      Clamp01(std::max(occupancy.intra, occupancy.network * nics / reached(hardware_.intra_node)));
   return profile;
 }
 
@@ -56,17 +55,17 @@ KernelProfile KernelProfiler::Compute(const Occupancy& occupancy) const {
   KernelProfile profile;
   profile.sms = all_sms;
   profile.tiles_per_sm = std::max(1.0, occupancy.tiles_per_sm);
-  profile.memory =
-      Clamp01(occupancy.hbm / (gpu.hbm_bandwidth.value * gpu.memory_efficiency));
+  profile.memory = Clamp01(occupancy.hbm / (gpu.hbm_bandwidth.value * gpu.memory_efficiency));
   if (occupancy.tiles > 0) {
     const double at_once = std::floor(all_sms * profile.tiles_per_sm);
     profile.sms = std::min(all_sms, std::ceil(occupancy.tiles / profile.tiles_per_sm));
     profile.tiles = occupancy.tiles;
-    profile.waves = Waves(occupancy.tiles, at_once, contention.partial_wave);
+    profile.partial_wave = occupancy.partial_wave.value_or(contention.partial_wave);
+    profile.waves = Waves(occupancy.tiles, at_once, profile.partial_wave);
     profile.counts_waves = occupancy.tiles < kManyWaves * at_once;
     const double rest = std::fmod(occupancy.tiles, at_once);
     if (rest > 0) {
-      const double partial = occupancy.tiles > at_once ? contention.partial_wave : 1;
+      const double partial = occupancy.tiles > at_once ? profile.partial_wave : 1;
       profile.last_wave = partial + (1 - partial) * rest / at_once;
       profile.free_at_last = all_sms - std::ceil(rest / profile.tiles_per_sm);
     }

@@ -13,14 +13,14 @@ struct KernelProfile {
   double sms = 0;
   double tiles = 0;  // thread blocks of a static grid; 0: unknown, or blocks that stay
   double tiles_per_sm = 1;
-  double waves = 0;  // on all SMs, a partial last one counted as it lasts
+  double waves = 0;           // on all SMs, a partial last one counted as it lasts
   double last_wave = 0;       // what the partial last one lasts, of a full one; 0: none
   double free_at_last = 0;    // SMs that the partial last wave leaves free
   bool counts_waves = false;  // so few of them that the speed follows the SMs in steps
 
   double hbm = 0;      // of hbm_bandwidth, alone
-  double intra = 0;    // of the rank's link inside the node, alone
-  double network = 0;  // of the rank's part of the NICs, alone
+  double intra = 0;    // of what the rank's link inside the node reaches, alone
+  double network = 0;  // of what the rank's part of the NICs reaches, alone
   double traffic = 0;  // of a collective: its rate over the fastest that a link allows
   double memory = 0;   // of a compute kernel: hbm over what a memory-bound kernel reaches
 
@@ -48,6 +48,6 @@ class KernelProfiler {
 double Waves(double tiles, double at_once, double partial);
 
 // Speed of a compute kernel on `sms` SMs over that on the whole GPU, in (0, 1].
-double SpeedOn(const KernelProfile& kernel, double sms, double partial_wave);
+double SpeedOn(const KernelProfile& kernel, double sms);
 
 }  // namespace stepsim

@@ -38,8 +38,8 @@ struct RunningKernel {
 class Interference {
  public:
   virtual ~Interference() = default;
-  // rates[i] is the speed of running[i], in (0, 1]; it is 1 before the call. A collective advances at the smallest rate that
-  // any of its ranks gives it.
+  // rates[i] is the speed of running[i], in (0, 1]; it is 1 before the call. A collective advances
+  // at the smallest rate that any of its ranks gives it.
   virtual void Rates(RankId rank, std::span<const RunningTask> running,
                      std::span<double> rates) = 0;
 

@@ -76,7 +76,7 @@ inline Occupancy Collective(const HardwareSpec& hardware, double sms, double hbm
   return {.kind = TaskKind::kTransfer,
           .sms = sms,
           .hbm = hbm_factor * link.bandwidth.value * link.efficiency,
-          .intra = link.efficiency};
+          .intra = 1};
 }
 
 inline Occupancy Kernel(ComputeClass compute_class, double tiles = 0, double hbm = 0) {

@@ -15,8 +15,7 @@ using testing::Kernel;
 using testing::Overlap;
 
 HardwareSpec Profile(const std::string& name) {
-  return testing::LoadText("model: gpt2\nhardware: " + name +
-                           "\nbatch: {sequence_length: 1024}\n")
+  return testing::LoadText("model: gpt2\nhardware: " + name + "\nbatch: {sequence_length: 1024}\n")
       .job.hardware;
 }
 
