@@ -9,6 +9,7 @@
 
 #include "models/calibration/collective_validation.h"
 #include "models/calibration/csv_table.h"
+#include "models/calibration/kernel_table.h"
 #include "models/spec/config_source.h"
 #include "models/spec/load_job.h"
 #include "sim/base/diagnostics.h"
@@ -73,6 +74,9 @@ void FuzzCsv(std::string_view bytes) {
       const auto number = reader.Positive(row, first);
       if (number && !(*number > 0)) std::abort();
       reader.PositiveInteger(row, first);
+    }
+    for (const KernelRow& kernel : ReadKernelTable(table).rows) {
+      if (!(kernel.seconds > 0) || kernel.work.bytes.value <= 0) std::abort();
     }
     reader.ThrowIfAny();
   } catch (const ConfigError& error) {

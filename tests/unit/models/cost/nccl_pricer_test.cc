@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "models/cost/collective_correction.h"
 #include "models/cost/collective_cost.h"
 #include "tests/support/nccl_systems.h"
 
@@ -69,14 +68,6 @@ TEST(NcclPricer, AddedLatencyOfTheNetwork) {
 }
 
 // ---- Corrections ----
-
-CollectiveCorrection Row(std::string transport, std::string algorithm, double latency_factor) {
-  CollectiveCorrection row;
-  row.transport = std::move(transport);
-  row.algorithm = std::move(algorithm);
-  row.latency_factor = latency_factor;
-  return row;
-}
 
 TEST(Corrections, ReachThePrice) {
   CollectiveModelSpec spec = Spec();
