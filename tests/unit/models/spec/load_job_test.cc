@@ -288,7 +288,7 @@ TEST(LoadJob, EveryProblemOfEveryFile) {
         "nodes, gpus_per_node, plan, batch, precision, kernels, attention, optimizer, "
         "optimizer_impl, host, collectives, contention, simulate, mfu_convention\n"
         "hardware/bad.yaml:1:1: hardware.gpu: missing, allowed: a mapping with name, peak, "
-        "hbm_bandwidth, memory, sms and 7 optional keys\n"
+        "hbm_bandwidth, memory, sms and 8 optional keys\n"
         "hardware/bad.yaml:1:1: hardware.intra_node: missing, allowed: a mapping with type, "
         "bandwidth and 5 optional keys\n"
         "hardware/bad.yaml:1:1: hardware.network: missing, allowed: a mapping with name, link and "
