@@ -118,7 +118,10 @@ class RowFit {
 
 struct RowKey {
   std::string transport, generation, algorithm, protocol;
-  auto operator<=>(const RowKey&) const = default;
+  bool operator<(const RowKey& other) const {
+    return std::tie(transport, generation, algorithm, protocol) <
+           std::tie(other.transport, other.generation, other.algorithm, other.protocol);
+  }
 };
 
 enum Level { kKind, kTransport, kGeneration };
