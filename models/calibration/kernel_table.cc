@@ -59,13 +59,13 @@ class TableReader {
       output = ReadType(row, "dtype_out");
     else if (dtype == DType::kFp8)
       output = DType::kBf16;
-    if (reader_.Text(row, "gpu").empty()) reader_.Report(row, "gpu", "gpu: found no name");
+    if (reader_.Text(row, "gpu").empty()) reader_.Report(row, "gpu", "found no name");
     if (!m || !n || !k || !groups || !rate || !dtype || !output) return;
     constexpr double kMost = 1e12;  // a matrix of a terabyte
     const auto real = [](std::int64_t x) { return static_cast<double>(x); };
     if (std::max({real(*m) * real(*n), real(*m) * real(*k), real(*n) * real(*k)}) * real(*groups) >
         kMost) {
-      reader_.Report(row, "m", "m: found matrices of more than 1e12 elements");
+      reader_.Report(row, "m", "found matrices of more than 1e12 elements");
       return;
     }
     KernelRow read{row, std::string(reader_.Text(row, "gpu")), {}, 0};
@@ -78,9 +78,8 @@ class TableReader {
     const std::string_view text = reader_.Text(row, column);
     const std::optional<DType> dtype = TypeOf(text);
     if (dtype.has_value() && IsFloat(*dtype)) return dtype;
-    reader_.Report(
-        row, column,
-        fmt::format("{}: found '{}', allowed: fp32, tf32, bf16, fp16, fp8", column, text));
+    reader_.Report(row, column,
+                   fmt::format("found '{}', allowed: fp32, tf32, bf16, fp16, fp8", text));
     return std::nullopt;
   }
 
@@ -140,7 +139,8 @@ std::vector<std::string> WordsOf(const std::string& name) {
 }
 
 struct GpuName {
-  std::string family;  // "a100", "rtx4090"
+  std::string name;    // "h800", as written
+  std::string family;  // "h100", "rtx4090": the chip
   std::string form;    // "pcie", "sxm" or ""
   std::vector<std::string> rest;
 };
@@ -154,6 +154,7 @@ GpuName ParseGpuName(const std::string& text) {
   name.family = words.front();
   std::size_t used = 1;
   if (name.family == "rtx" && words.size() > 1) name.family += words[used++];
+  name.name = name.family;
   for (const auto& [variant, origin] : kSameChip) {
     if (name.family == variant) name.family = origin;
   }
@@ -178,7 +179,7 @@ std::optional<std::size_t> MatchGpu(const std::string& name, const std::vector<s
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const GpuName candidate = ParseGpuName(gpus[i]);
     if (wanted.family.empty() || candidate.family != wanted.family) continue;
-    int score = 0;
+    int score = wanted.name == candidate.name ? 20 : 0;
     if (!wanted.form.empty() && !candidate.form.empty()) {
       score += wanted.form == candidate.form ? 10 : -10;
     }

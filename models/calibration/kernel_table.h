@@ -36,7 +36,8 @@ struct KernelTable {
 KernelTable ReadKernelTable(const CsvTable& table);
 
 // Index of the GPU that a name in a table means: the family must agree (export variants such as
-// H800 are their origin), then as many of form factor and memory as possible. The first of equals.
+// H800 are their origin unless they have a profile), then as many of form factor and memory as
+// possible. The first of equals.
 std::optional<std::size_t> MatchGpu(const std::string& name, const std::vector<std::string>& gpus);
 
 }  // namespace stepsim

@@ -100,6 +100,45 @@ TEST_F(ValidateCommand, LeavesSystemsOut) {
   EXPECT_NE(in_sample.out, left_out.out);
 }
 
+constexpr char kKernels[] = STEPSIM_SOURCE_DIR "/tests/data/gemm_points_small.csv";
+
+TEST_F(ValidateCommand, ScoresKernelsByGpuAndType) {
+  const std::string path = Path("errors.csv");
+  const Answer answer = Validate({"kernels", kKernels, "--export", path});
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  EXPECT_THAT(answer.out, AllOf(HasSubstr("a100-80g-pcie            bf16  gemm         24"),
+                                HasSubstr("the shipped curve"), HasSubstr("farthest off:"),
+                                HasSubstr("not scored: 1 rows without a full shape"),
+                                HasSubstr("no profile has such a GPU: MI300X")));
+  const std::string csv = ReadAll(path);
+  EXPECT_THAT(csv, StartsWith("row,gpu,profile,m,n,k,groups,layout,dtype,status,measured_us,"
+                              "predicted_us,error_pct\n1,\"A100-PCIE-80GB\",a100-80g-pcie,4096,"));
+  EXPECT_THAT(csv, HasSubstr(",no profile,"));
+}
+
+// 25 rows and more are fitted: of this sample H100's fp8 and B200's.
+TEST_F(ValidateCommand, LeavesShapesOutAndWritesCurves) {
+  const std::string fit = Path("curves.yaml");
+  const Answer answer = Validate({"kernels", kKernels, "--leave-one-out", "shape", "--fit", fit});
+  ASSERT_EQ(answer.status, 0) << answer.err;
+  EXPECT_THAT(answer.out, HasSubstr("fits without the shape"));
+  EXPECT_THAT(ReadAll(fit), AllOf(HasSubstr("# b200-dgx: "), HasSubstr("    - dtype: fp8\n"),
+                                  HasSubstr("residual: 0.")));
+}
+
+TEST_F(ValidateCommand, SaysWhatIsWrongWithKernels) {
+  EXPECT_THAT(Validate({"kernels", kKernels, "--leave-one-out", "system"}).err,
+              HasSubstr("allowed: shape"));
+  EXPECT_THAT(Validate({"kernels", kKernels, "--calibrate", "knots"}).err,
+              HasSubstr("--calibrate: found with kernels"));
+  std::ofstream(Path("bad.csv")) << "kind,gpu,m,n,k,dtype_in,tflops\ngemm,A100,64,64,64,bf17,nan\n";
+  const Answer answer = Validate({"kernels", Path("bad.csv"), "--export", Path("out.csv")});
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_THAT(answer.err, AllOf(HasSubstr("bad.csv:2:20: dtype_in: found 'bf17'"),
+                                HasSubstr("bad.csv:2:25: tflops")));
+  EXPECT_FALSE(fs::exists(Path("out.csv")));
+}
+
 TEST_F(ValidateCommand, SaysWhatIsWrong) {
   EXPECT_THAT(Validate({"colectives", kTable}).err, HasSubstr("did you mean 'collectives'?"));
   EXPECT_THAT(Validate({"collectives", kTable, "--calibrate", "twopoint"}).err,

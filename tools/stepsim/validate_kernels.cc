@@ -32,6 +32,12 @@ std::string_view PassName(Pass pass) {
   return "NT";
 }
 
+std::string Quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
 class Report {
  public:
   Report(const KernelValidation& validation, bool left_out)
@@ -57,9 +63,9 @@ class Report {
     for (std::size_t i = 0; i < predictions_.size(); ++i) {
       const KernelRow& row = validation_.rows()[i];
       const ComputeWork& work = row.work;
-      csv +=
-          fmt::format("{},\"{}\",{},{},{},{},{},{},{},", row.row + 1, row.gpu, profiles[i], work.m,
-                      work.n, work.k, work.batch, PassName(work.pass), ToString(work.dtype));
+      csv += fmt::format("{},{},{},{},{},{},{},{},{},", row.row + 1, Quoted(row.gpu), profiles[i],
+                         work.m, work.n, work.k, work.batch, PassName(work.pass),
+                         ToString(work.dtype));
       if (!predictions_[i].has_value()) {
         csv += fmt::format("no profile,{:.6g},,\n", row.seconds * 1e6);
         continue;
@@ -184,9 +190,16 @@ void ValidateKernels(const ValidateOptions& options, const Session& session) {
     throw ConfigError(Place{"--leave-one-out", 0, 0},
                       fmt::format("found '{}', allowed: shape", options.leave_one_out));
   }
-  if (options.calibrate != ValidateOptions{}.calibrate) {
-    throw ConfigError(Place{"--calibrate", 0, 0}, "found with kernels, allowed: with collectives");
-  }
+  const ValidateOptions defaults;
+  Diagnostics diagnostics;
+  const auto refuse = [&](const char* option, const std::string& value, const std::string& unset) {
+    if (value == unset) return;
+    diagnostics.Add({option, 0, 0}, "found with kernels, allowed: with collectives");
+  };
+  refuse("--calibrate", options.calibrate, defaults.calibrate);
+  refuse("--corrections", options.corrections, defaults.corrections);
+  refuse("--nccl", options.nccl_version, defaults.nccl_version);
+  diagnostics.ThrowIfAny();
   const auto configs = session.Configs();
   const CsvTable csv = ParseCsv(ReadTable(options.table), options.table);
   const KernelValidation validation(ReadKernelTable(csv), *configs);

@@ -111,6 +111,7 @@ TEST(MatchGpu, PrefersFormFactorAndMemory) {
   EXPECT_EQ(match("V100-SXM2-16GB (DGX-1)"), "V100-SXM2-32GB");
   EXPECT_EQ(match("H800"), "H100-SXM5-80GB");  // the same chip with other links
   EXPECT_EQ(match("GH200 900W 141GB"), "H200-SXM-141GB");
+  EXPECT_EQ(*MatchGpu("H200", {"GH200-96GB", "H200-SXM-141GB"}), 1u);
   EXPECT_EQ(match("B200"), "B200-SXM-180GB");
   EXPECT_EQ(match("GB200"), "GB200-186GB");
   EXPECT_EQ(match("MI300X"), "none");
