@@ -67,7 +67,7 @@ class Cli : public testing::Test {
   fs::path folder_;
 };
 
-// Round numbers: 2 GPUs, no latency, 1e9 parameters of fp32 over 100 GB/s.
+// Round numbers: 2 GPUs, no latency, 1e9 parameters of fp32 over 100 GB/s; collectives by hand.
 const char kJob[] = R"(name: round numbers
 model:
   name: two layers
@@ -77,6 +77,7 @@ model:
 hardware: {base: ideal, gpus_per_node: 2, intra_node: {bandwidth: 100 GB/s, latency: 0 us}}
 optimizer: none
 precision: {compute: bf16, parameters: fp32}
+collectives: {model: alpha_beta}
 )";
 
 TEST_F(Cli, RunPrintsTheSummary) {
