@@ -50,8 +50,7 @@ ResolvedJob EqualLayers() {
       "hardware: {{base: a40-pcie, gpu: {{kernel_latency: 0 us}}}}\n"
       "network: ethernet-10g\nnodes: 4\n"
       "plan: {{ddp: {{gradient_as_bucket_view: true, bucket_cap_mb: 1}}}}\noptimizer: none\n"
-      "collectives: {{model: alpha_beta}}\n"
-      "host: {{launch: 0 us}}\ncontention: off\n",
+      "host: {{launch: 0 us}}\ncontention: off\ncollectives: {{model: alpha_beta}}\n",
       layers));
 }
 

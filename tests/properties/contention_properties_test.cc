@@ -9,7 +9,9 @@
 #include "models/cost/graph_cost.h"
 #include "models/parallel/build_step.h"
 #include "models/workload/workload.h"
+#include "sim/metrics/accounting.h"
 #include "sim/metrics/build_report.h"
+#include "sim/metrics/intervals.h"
 #include "tests/support/random_job.h"
 #include "tests/support/shipped.h"
 #include "tests/support/workloads.h"
@@ -92,10 +94,12 @@ TEST(ContentionProperties, EveryPicosecondIsAccountedFor) {
     const Timeline timeline = crowd.Run();
     const StepReport report = BuildReport(crowd.graph, crowd.costs, {}, timeline, {});
     testing::ExpectIdentity(report);
-    // compute + contention is the time in which kernels run: contention is a part of it.
-    for (const RankAccount& rank : report.ranks) {
-      EXPECT_GE(rank.contention, Duration::zero());
-      EXPECT_GE(rank.compute, Duration::zero());
+    // compute + contention is the time in which kernels run, to the picosecond.
+    const std::vector<RankActivity> activities = ObserveRanks(crowd.graph, timeline);
+    for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
+      const RankAccount& account = report.ranks[rank];
+      EXPECT_EQ(account.compute + account.contention, Measure(activities[rank].computing));
+      EXPECT_GE(account.contention, Duration::zero());
     }
   });
 }

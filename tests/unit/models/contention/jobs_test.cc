@@ -12,15 +12,15 @@
 namespace stepsim {
 namespace {
 
-StepReport Run(std::vector<std::string> sets) {
+StepReport RunJob(std::vector<std::string> sets) {
   StepReport report = RunStep(testing::LoadShipped("llama-3.2-3b_ddp_16xa100", sets)).report;
   testing::ExpectIdentity(report);
   return report;
 }
 
 TEST(ContentionOfJobs, OffIsTheCeilingAndFullTheRule) {
-  const StepReport off = Run({"contention=off"}), sm = Run({"contention=sm"}),
-                   full = Run({"contention=full"}), unsaid = Run({});
+  const StepReport off = RunJob({"contention=off"}), sm = RunJob({"contention=sm"}),
+                   full = RunJob({"contention=full"}), unsaid = RunJob({});
   EXPECT_EQ(off.account().contention, Duration::zero());
   EXPECT_GT(sm.account().contention, Duration::zero());
   EXPECT_GT(full.account().contention, sm.account().contention);
@@ -33,23 +33,23 @@ TEST(ContentionOfJobs, OffIsTheCeilingAndFullTheRule) {
 
 // A collective with priority gets its SMs earlier: what waits longer transfers longer.
 TEST(ContentionOfJobs, PriorityShortensTransfers) {
-  const StepReport late = Run({"host.stream_priority=default"}),
-                   early = Run({"host.stream_priority=high"});
+  const StepReport late = RunJob({"host.stream_priority=default"}),
+                   early = RunJob({"host.stream_priority=high"});
   EXPECT_LT(early.account().communication, late.account().communication);
 }
 
 // Nothing runs beside anything without communication.
 TEST(ContentionOfJobs, NeedsTwo) {
-  const StepReport alone = Run({"nodes=1", "gpus_per_node=1"});
+  const StepReport alone = RunJob({"nodes=1", "gpus_per_node=1"});
   EXPECT_EQ(alone.account().contention, Duration::zero());
 }
 
 TEST(ContentionOfJobs, BetasAreFieldsOfTheGpu) {
-  const StepReport none = Run({"hardware.gpu.contention.gemm=0"}),
-                   high = Run({"hardware.gpu.contention.gemm=0.4"});
+  const StepReport none = RunJob({"hardware.gpu.contention.gemm=0"}),
+                   high = RunJob({"hardware.gpu.contention.gemm=0.4"});
   EXPECT_LT(none.account().contention, high.account().contention);
-  EXPECT_THROW(Run({"hardware.gpu.contention.gemm=-1"}), ConfigError);
-  EXPECT_THROW(Run({"contention=some"}), ConfigError);
+  EXPECT_THROW(RunJob({"hardware.gpu.contention.gemm=-1"}), ConfigError);
+  EXPECT_THROW(RunJob({"contention=some"}), ConfigError);
 }
 
 }  // namespace
