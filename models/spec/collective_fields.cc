@@ -96,7 +96,8 @@ const StructTable<CollectiveModelSpec>& CollectiveModelFields() {
       Field("symmetric_memory", &C::symmetric_memory,
             "buffers are symmetric windows: NCCL's symmetric kernels inside a node"),
       Field("cta_policy", &C::cta_policy, kCtaPolicyNames,
-            "zero: copy engines carry all_gather and all_to_all without any SM")
+            "efficiency: registered buffers gather and scatter in the switch, on fewer SMs; zero: "
+            "copy engines carry all_gather and all_to_all without any SM")
           .Aliases({"NCCL_CTA_POLICY"}),
       Field(
           "corrections", &C::corrections,
