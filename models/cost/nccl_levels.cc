@@ -43,6 +43,11 @@ std::vector<CollectiveRequest> LevelsOf(std::string_view algorithm,
   return parts;
 }
 
+std::string_view LevelsRefusal(std::string_view algorithm) {
+  return algorithm == "hierarchical" ? "it does all_reduce only"
+                                     : "it does all_gather and reduce_scatter";
+}
+
 CollectiveCost SumOfLevels(std::string_view algorithm, const std::vector<CollectiveCost>& parts) {
   CollectiveCost sum;
   sum.algorithm = algorithm;
@@ -58,6 +63,7 @@ CollectiveCost SumOfLevels(std::string_view algorithm, const std::vector<Collect
     sum.intra_share += part.intra_share * part.seconds;
     sum.network_share += part.network_share * part.seconds;
     sum.residual = std::max(sum.residual, part.residual);
+    sum.is_extrapolated = sum.is_extrapolated || part.is_extrapolated;
     if (part.seconds < longest) continue;
     longest = part.seconds;
     sum.protocol = part.protocol;  // of the part that takes longest

@@ -14,6 +14,8 @@ namespace stepsim {
 // for this collective.
 std::vector<CollectiveRequest> LevelsOf(std::string_view algorithm,
                                         const CollectiveRequest& request);
+// Why LevelsOf is empty for a collective that it does not do.
+std::string_view LevelsRefusal(std::string_view algorithm);
 // One after the other; holds as much as the largest of them.
 CollectiveCost SumOfLevels(std::string_view algorithm, const std::vector<CollectiveCost>& parts);
 

@@ -169,6 +169,11 @@ void NcclPricer::Impl::Refuse(const CollectiveRequest& request) {
     }
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", row.name, reason);
   }
+  for (const std::string_view algorithm : kLevelAlgorithms) {
+    if (!overrides.AsksFor(request.op, algorithm)) continue;
+    reasons +=
+        fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", algorithm, LevelsRefusal(algorithm));
+  }
   const Placement& placement = request.placement;
   throw ConfigError(
       Place{},

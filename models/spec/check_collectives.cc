@@ -44,6 +44,11 @@ constexpr std::array kRows = {
         [](const JobSpec& j) {
           return j.collectives.cta_policy == CtaPolicy::kZero && IsOlderThan(j, 28);
         }},
+    IneffectiveCollectiveKey{"collectives.cta_policy", "collectives.registered_buffers: false",
+                             [](const JobSpec& j) {
+                               return j.collectives.cta_policy == CtaPolicy::kEfficiency &&
+                                      !j.collectives.registered_buffers;
+                             }},
 };
 
 class CollectiveChecker {

@@ -180,6 +180,9 @@ TEST(Overrides, SayWhyNothingIsLeft) {
       Refusal(spec, Nodes(2), CollectiveOp::kAllGather),
       "collectives: no algorithm is left for all_gather over 16 ranks on 2 nodes: tree: a tree "
       "does all_reduce only; pat: PAT needs one rank per node");
+  spec.algorithm = "hierarchical";
+  EXPECT_THAT(Refusal(spec, Nodes(2), CollectiveOp::kAllGather),
+              HasSubstr("2 nodes: hierarchical: it does all_reduce only"));
   spec.algorithm = "collnet_chain";
   EXPECT_THAT(Refusal(spec, Nodes(2)), HasSubstr("collnet_chain: collectives.collnet is false"));
 }

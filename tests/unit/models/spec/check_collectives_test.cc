@@ -78,6 +78,13 @@ TEST(CheckCollectives, KeysOfTheOtherModel) {
       "hardware.network.link.added_latency: has no effect with collectives.model: alpha_beta");
 }
 
+TEST(CheckCollectives, EfficiencyIsForRegisteredBuffers) {
+  EXPECT_THAT(ErrorOf({"collectives.cta_policy=efficiency"}),
+              HasSubstr("has no effect with collectives.registered_buffers: false"));
+  EXPECT_EQ(ErrorOf({"collectives.cta_policy=efficiency", "collectives.registered_buffers=true"}),
+            "no error");
+}
+
 TEST(CheckCollectives, KeysOfALaterRelease) {
   EXPECT_EQ(ErrorOf({"collectives.symmetric_memory=true"}), "no error");
   EXPECT_THAT(ErrorOf({"collectives.symmetric_memory=true", "collectives.nccl_version=2.26"}),
