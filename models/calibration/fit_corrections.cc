@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -55,8 +56,12 @@ Parameters Gradient(const Parameters& p, const FitPoint& point) {
 
 class RowFit {
  public:
-  RowFit(const std::vector<WeightedPoint>& points, const Parameters& mean, const Parameters& spread)
-      : points_(points), mean_(mean), spread_(spread) {}
+  // `least_time`: bound of the time factor's logarithm.
+  RowFit(const std::vector<WeightedPoint>& points, const Parameters& mean, const Parameters& spread,
+         double least_time)
+      : points_(points), mean_(mean), spread_(spread), least_time_(least_time) {
+    mean_[1] = std::max(mean_[1], least_time);
+  }
 
   // The best of three starts: the error has more than one valley in latency and ramp.
   Parameters Run() const {
@@ -99,7 +104,8 @@ class RowFit {
         slope += weight * error * gradient;
       }
       normal.diagonal() *= 1 + damping;
-      const Parameters next = p - normal.ldlt().solve(slope);
+      Parameters next = p - normal.ldlt().solve(slope);
+      next[1] = std::max(next[1], least_time_);
       const double next_cost = next.allFinite() ? Cost(next) : cost;
       if (next_cost < cost) {
         p = next;
@@ -114,6 +120,7 @@ class RowFit {
 
   const std::vector<WeightedPoint>& points_;
   Parameters mean_, spread_;
+  double least_time_;
 };
 
 struct RowKey {
@@ -123,6 +130,13 @@ struct RowKey {
            std::tie(other.transport, other.generation, other.algorithm, other.protocol);
   }
 };
+
+// A ring of the Simple protocol runs at the rate of the links, which the profile states: no
+// correction makes it faster.
+double LeastTime(const RowKey& key) {
+  const bool is_bound_by_links = key.algorithm == "ring" && key.protocol == "simple";
+  return is_bound_by_links ? 0 : -std::numeric_limits<double>::infinity();
+}
 
 enum Level { kKind, kTransport, kGeneration };
 constexpr std::array kLevels = {kKind, kTransport, kGeneration};
@@ -181,7 +195,8 @@ CollectiveCorrections FitCorrections(const std::vector<FitPoint>& points, const 
       const FitPoint& first = *members.front().point;
       const Parameters mean =
           is_root ? kStart : found.at(KeyOf(first, kLevels[std::size_t{level} - 1U]));
-      const Parameters p = RowFit(members, mean, is_root ? kRootSpread : kLevelSpread).Run();
+      const Parameters p =
+          RowFit(members, mean, is_root ? kRootSpread : kLevelSpread, LeastTime(key)).Run();
       found[key] = p;
       levels.back().push_back(MakeRow(key, p, members));
     }

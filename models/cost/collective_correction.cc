@@ -10,9 +10,6 @@ namespace {
 // of what the table describes, and the rest is left to the ratio.
 constexpr double kMostScale = 20;
 
-// A larger NVLink domain is a rack of many trays; what lies between racks is no node's network.
-constexpr std::int64_t kMostGpusOfABox = 16;
-
 bool Matches(std::string_view pattern, std::string_view value) {
   return pattern == "*" || pattern == value;
 }
@@ -26,23 +23,6 @@ bool MatchesTransport(std::string_view pattern, std::string_view transport) {
 double ClampScale(double scale) { return std::clamp(scale, 1 / kMostScale, kMostScale); }
 
 }  // namespace
-
-std::string_view CorrectionTransport(const HardwareSpec& hardware, std::int64_t nodes) {
-  if (nodes <= 1) return hardware.intra_node.type;
-  if (hardware.gpus_per_node > kMostGpusOfABox) return "racks";
-  const std::string& type = hardware.network.link.type;
-  return type == "roce" ? std::string_view("infiniband") : std::string_view(type);
-}
-
-bool IsWithinNode(std::string_view transport) {
-  return transport == "nvlink" || transport == "pcie";
-}
-
-std::string_view GenerationName(double compute_capability) {
-  if (compute_capability >= 10) return "blackwell";
-  if (compute_capability >= 9) return "hopper";
-  return compute_capability >= 8 ? "ampere" : "volta";
-}
 
 const CollectiveCorrection& FindCorrection(const CollectiveCorrections& table,
                                            const CorrectionKey& key) {

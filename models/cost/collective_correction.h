@@ -11,6 +11,7 @@
 
 #include "models/cost/collective_cost.h"
 #include "models/spec/collective_spec.h"
+#include "models/spec/correction_key.h"
 #include "models/spec/hardware.h"
 
 namespace stepsim {
@@ -22,15 +23,6 @@ struct CorrectionKey {
   std::string_view protocol;
   std::string_view collective;  // "all_reduce"
 };
-
-// The slowest kind of link of a group: the network's type where it spans nodes (RoCE counts as
-// InfiniBand: the same verbs), else the node's. "racks": between NVLink domains of many trays.
-std::string_view CorrectionTransport(const HardwareSpec& hardware, std::int64_t nodes);
-bool IsWithinNode(std::string_view transport);  // "nvlink", "pcie"
-
-// NCCL's generations by compute capability: "volta" (and older), "ampere" (8.x, Ada too), "hopper",
-// "blackwell".
-std::string_view GenerationName(double compute_capability);
 
 // The first row that matches; the identity where none does.
 const CollectiveCorrection& FindCorrection(const CollectiveCorrections& table,

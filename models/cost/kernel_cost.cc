@@ -1,6 +1,7 @@
 #include "models/cost/kernel_cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "models/cost/attention_cost.h"
 #include "models/cost/gemm_cost.h"
@@ -41,7 +42,14 @@ double FlopSeconds(const ComputeWork& work, const GpuSpec& gpu, std::int64_t sms
     return AttentionSeconds(work, gpu, sms);
   }
   double efficiency = 1;  // vector units: such kernels are bound by bytes
-  if (work.compute_class == ComputeClass::kGemm) efficiency = gpu.gemm_efficiency;
+  if (work.compute_class == ComputeClass::kGemm) {
+    efficiency = gpu.gemm_efficiency;
+    // Without a shape (a convolution): as long a k as a cube of these FLOPs has, no waves.
+    if (const GemmCurve* curve = FindGemmCurve(gpu, work.dtype)) {
+      const double side = std::cbrt(work.flops.value / 2);
+      efficiency *= curve->efficiency * side / (side + curve->k_overhead);
+    }
+  }
   if (work.compute_class == ComputeClass::kAttention) efficiency = gpu.attention_efficiency;
   return work.flops.value / (PeakOf(gpu, work.dtype).value * efficiency) * Real(gpu.sms) /
          Real(sms);

@@ -21,10 +21,12 @@ const std::vector<std::string> kCollectiveNames = {
 const StructTable<CollectiveCorrection>& CorrectionRowFields() {
   using C = CollectiveCorrection;
   static const StructTable<C> table{
-      Field("transport", &C::transport,
-            "of the slowest link of the group; node: any inside a node; network: any between nodes; "
-            "*: any"),
-      Field("generation", &C::generation, "of the GPU: volta, ampere, hopper, blackwell; * for any"),
+      Field(
+          "transport", &C::transport,
+          "of the slowest link of the group; node: any inside a node; network: any between nodes; "
+          "*: any"),
+      Field("generation", &C::generation,
+            "of the GPU: volta, ampere, hopper, blackwell; * for any"),
       Field("algorithm", &C::algorithm, "ring, tree, ...; * for any"),
       Field("protocol", &C::protocol, "ll, ll128, simple; * for any"),
       Field("collective", &C::collective, "all_reduce, ...; * for any"),
@@ -97,8 +99,10 @@ const StructTable<CollectiveModelSpec>& CollectiveModelFields() {
             "efficiency: registered buffers gather and scatter in the switch, on fewer SMs; zero: "
             "copy engines carry all_gather and all_to_all without any SM")
           .Aliases({"NCCL_CTA_POLICY"}),
-      Field("corrections", &C::corrections,
-            "measured corrections of NCCL's table: a file of configs/collectives, or none"),
+      Field(
+          "corrections", &C::corrections,
+          "measured corrections of NCCL's table: a file of configs/collectives, none, or the table "
+          "itself"),
   };
   return table;
 }

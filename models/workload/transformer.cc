@@ -109,8 +109,9 @@ class TransformerBuilder {
     const std::int64_t s = shape.sequence, d = shape.head_dim;
     const std::int64_t heads = shape.batch * shape.heads;
     const std::int64_t scores = heads * s * s;
+    const DType type = compute_ == DType::kFp8 ? activation_ : compute_;  // tf32 where it is on
     const auto product = [&](std::int64_t n, std::int64_t k, Pass pass) {
-      return GemmWork(activation_, activation_, {s, n, k, heads}, pass);
+      return GemmWork(type, activation_, {s, n, k, heads}, pass);
     };
     Operator& score = AddOperator("attention.scores", product(s, d, Pass::kForward));
     score.backward_input = {product(d, s, Pass::kInputGradient),    // of q

@@ -203,8 +203,10 @@ void ValidateCollectives(const ValidateOptions& options, const Session& session)
   const CollectiveValidation validation(std::move(points), *configs);
   std::ostream& out = session.streams.out;
   if (!options.fit_path.empty()) {
-    asked.corrections = validation.Fit("nccl");
-    WriteFileAtomically(options.fit_path, CorrectionsYaml(asked.corrections, options.table));
+    // Scored as written, with the digits that the file keeps.
+    const std::string yaml = CorrectionsYaml(validation.Fit("nccl"), options.table);
+    asked.corrections = LoadCorrectionsText(yaml, options.fit_path);
+    WriteFileAtomically(options.fit_path, yaml);
     out << fmt::format("wrote {} ({} rows)\n", options.fit_path, asked.corrections.rows.size());
   } else if (!asked.leave_one_out) {
     asked.corrections = LoadCorrections(options.corrections, *configs);

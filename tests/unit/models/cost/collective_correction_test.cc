@@ -48,6 +48,31 @@ TEST(CorrectionTransport, IsTheSlowestKindOfLink) {
   EXPECT_EQ(CorrectionTransport(hardware, 2), "racks");
 }
 
+TEST(KeepRowsFor, LeavesWhatAGroupOnThisMachineCanMatch) {
+  HardwareSpec hardware;
+  hardware.gpus_per_node = 8;
+  hardware.gpu.compute_capability = 9.0;
+  hardware.intra_node.type = "nvlink";
+  hardware.network.link.type = "efa";
+  CollectiveCorrections table;
+  const auto add = [&](const char* transport, const char* generation) {
+    table.rows.emplace_back().transport = transport;
+    table.rows.back().generation = generation;
+  };
+  add("nvlink", "hopper");
+  add("nvlink", "volta");
+  add("efa", "*");
+  add("infiniband", "*");
+  add("network", "*");
+  add("*", "ampere");
+  CollectiveCorrections kept = table;
+  KeepRowsFor(hardware, kept);
+  ASSERT_EQ(kept.rows.size(), 3u);
+  EXPECT_EQ(kept.rows[0].transport, "nvlink");
+  EXPECT_EQ(kept.rows[1].transport, "efa");
+  EXPECT_EQ(kept.rows[2].transport, "network");
+}
+
 CollectiveCost Predicted(double latency, double transfer) {
   CollectiveCost cost;
   cost.seconds = latency + transfer;

@@ -171,6 +171,18 @@ TEST(GemmCurves, SinglePrecisionFallsBackToTheConstant) {
                    4 * cost.seconds);
 }
 
+// A convolution's FLOPs have no m, n, k: 2 x 1000^3 FLOP count as a k of 1000.
+TEST(GemmCurves, WithoutAShapeTheCubeOfTheFlopsHolds) {
+  GemmCurve curve = Grid();
+  curve.efficiency = 0.5;
+  curve.k_overhead = 250;
+  ComputeWork work;
+  work.compute_class = ComputeClass::kGemm;
+  work.dtype = DType::kBf16;
+  work.flops = {2e9};
+  EXPECT_DOUBLE_EQ(PriceKernel(work, Gpu(curve)).seconds, 2e9 / 500e12 * 1.25);
+}
+
 TEST(GemmCurves, SayWhereTheyWereFitted) {
   GemmCurve curve = Grid();
   curve.smallest = {1e9};

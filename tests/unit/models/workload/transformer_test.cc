@@ -371,6 +371,14 @@ TEST(Transformer, UnfusedAttentionSendsTheScoresThroughMemory) {
   EXPECT_EQ(OperatorNamed(layer, "attention.dropout").saved, Bytes{scores});
 }
 
+TEST(Transformer, UnfusedProductsRunInTf32Too) {
+  JobSpec job = JobOf(Shallow(testing::BertBase()), 2, 64, DType::kFp32);
+  job.attention = AttentionKind::kUnfused;
+  job.precision.compute = DType::kTf32;
+  const Workload workload = BuildWorkload(job);
+  EXPECT_EQ(OperatorNamed(workload.units[1], "attention.context").forward.dtype, DType::kTf32);
+}
+
 // Korthikanti et al.: the unfused scores keep 5 a s^2 b bytes: softmax 2, mask 1, dropout 2.
 TEST(Transformer, UnfusedAttentionKeepsFiveBytesPerScore) {
   JobSpec job = JobOf(Shallow(testing::Gpt2()), 2, 64);
