@@ -60,9 +60,10 @@ void SharedRates::Meet(std::span<const TaskId> members) {
 
 void SharedRates::Finish(std::span<const TaskId> members) {
   for (const TaskId member : members) {
-    ProgressOf(member).task = kNoId<TaskId>;
+    const StreamId slot = graph_.streams(member).front();
+    progress_[slot].task = kNoId<TaskId>;
     if (graph_.kind(member) == TaskKind::kHost) continue;
-    RunningSet& set = SetOf(member);
+    RunningSet& set = running_[rank_of_[slot]];
     Remove(member, set);
     MarkChanged(set);
   }
@@ -81,12 +82,13 @@ void SharedRates::Remove(TaskId task, RunningSet& set) {
 }
 
 SharedRates::Progress& SharedRates::Add(TaskId task, bool is_transferring) {
-  Progress& progress = ProgressOf(task);
+  const StreamId slot = graph_.streams(task).front();
+  Progress& progress = progress_[slot];
   progress = Progress{.task = task};
   // The launching thread does not run on the device.
   const TaskKind kind = graph_.kind(task);
   if (kind == TaskKind::kHost) return progress;
-  RunningSet& set = SetOf(task);
+  RunningSet& set = running_[rank_of_[slot]];
   if (kind == TaskKind::kTransfer && !set.tasks.empty()) arrived_.push_back(task);
   set.tasks.push_back({task, graph_.work_id(task), is_transferring});
   set.progress.push_back(&progress);
@@ -97,6 +99,7 @@ SharedRates::Progress& SharedRates::Add(TaskId task, bool is_transferring) {
 bool SharedRates::Begin(TaskId task) {
   Progress& progress = ProgressOf(task);
   progress.is_queued = false;
+  --queued_;
   for (const TaskId member : MembersOf(task)) {
     ProgressOf(member).placed = {};
     RunningTask& running = RunningOf(member);
@@ -114,7 +117,7 @@ std::span<const SharedRates::Completion> SharedRates::Update(SimTime now) {
   completions_.clear();
   for (const TaskId transfer : arrived_) AskForDelay(transfer, now);
   arrived_.clear();
-  if (has_delays_) {
+  if (now < last_place_) {
     std::erase_if(started_, [&](Progress* progress) { return Queue(*progress, now); });
   }
   for (RunningSet* set : changed_) {
@@ -158,7 +161,7 @@ void SharedRates::AskForDelay(TaskId transfer, SimTime now) {
   SIM_CHECK(delay >= Duration::zero(), "a start cannot be earlier than asked for");
   if (delay >= kNever - now) ThrowTooLong();
   ProgressOf(transfer).placed = now + delay;
-  has_delays_ = has_delays_ || delay > Duration::zero();
+  last_place_ = std::max(last_place_, now + delay);
 }
 
 // A transfer whose members do not all have their place waits for the last one.
@@ -174,6 +177,7 @@ bool SharedRates::Queue(Progress& progress, SimTime now) {
     running.is_placed = ProgressOf(member).placed <= now;
   }
   progress.is_queued = true;
+  ++queued_;
   progress.completes = begin;
   completions_.push_back({progress.task, begin});
   return true;

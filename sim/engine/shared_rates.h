@@ -44,7 +44,7 @@ class SharedRates {
   }
 
   // A transfer that has waited for its place begins now; false when `task` is none, but completes.
-  bool BeginQueued(TaskId task) { return ProgressOf(task).is_queued && Begin(task); }
+  bool BeginQueued(TaskId task) { return queued_ > 0 && ProgressOf(task).is_queued && Begin(task); }
 
  private:
   struct Progress {
@@ -107,7 +107,8 @@ class SharedRates {
   std::vector<RunningSet*> changed_;
   std::vector<Progress*> started_, repaced_;  // of representatives
   std::vector<TaskId> arrived_;               // transfers
-  bool has_delays_ = false;                   // some transfer ever had to wait for its place
+  int queued_ = 0;                            // transfers that wait for a place now
+  SimTime last_place_{};                      // no transfer waits for its place longer
   std::vector<RunningKernel> kernels_;        // scratch
   std::vector<double> rates_;                 // scratch: as many as the largest set
   std::vector<Completion> completions_;

@@ -125,6 +125,8 @@ TEST(Study, SlowDownOfComputeInShardedSteps) {
                          static_cast<double>(slow_downs.size());
   RecordProperty("average", fmt::format("{:.3f}", average));
   const auto [least, most] = std::minmax_element(slow_downs.begin(), slow_downs.end());
+  RecordProperty("least", fmt::format("{:.3f}", *least));
+  RecordProperty("most", fmt::format("{:.3f}", *most));
   EXPECT_NEAR(average, 1.189, 0.07);
   EXPECT_LE(*most, 1.40);
   EXPECT_GE(*most, 1.30);
