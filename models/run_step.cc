@@ -11,6 +11,7 @@
 #include "models/host_pace.h"
 #include "models/parallel/build_step.h"
 #include "models/step_context.h"
+#include "models/step_trust.h"
 #include "models/workload/workload.h"
 #include "sim/metrics/build_report.h"
 #include "sim/metrics/ceiling.h"
@@ -66,6 +67,7 @@ StepResult RunStep(const ResolvedJob& resolved) {
     AddCeilings(step.graph, costs, kCeilings, &report, step.contention.get());
   }
   if (!job.host.synchronize) LimitCeilings(step.pace, &report);
+  AddTrust(step.graph, step.priced, job, &report);  // how far is it to be trusted?
   AddHostWarning(job, step.pace, &report);
   AddWarnings(&report);  // what should the user know besides?
   return {std::move(step.graph), std::move(step.timeline), std::move(report)};

@@ -32,31 +32,7 @@ std::vector<StepContext::Assumption> Assumptions(const ResolvedJob& resolved) {
   return assumptions;
 }
 
-// Median errors over 1265 published all_reduce measurements (models/README.md, "Collectives"): of
-// an uncalibrated alpha-beta ring, and of NCCL's newest table without corrections. Nothing like
-// them is known of algorithms that NCCL does not have.
-std::string CollectiveConfidence(const CollectiveModelSpec& spec) {
-  if (spec.all_reduce == "hierarchical") {
-    return "; the hierarchical model was not compared with measurements";
-  }
-  if (spec.model == CollectiveModel::kAlphaBeta) {
-    return "; this ring model is off by 44% (median) on published all_reduce points";
-  }
-  std::vector<double> residuals;
-  for (const CollectiveCorrection& row : spec.correction_table.rows) {
-    if (row.residual > 0) residuals.push_back(row.residual);
-  }
-  if (residuals.empty()) {
-    return "; NCCL's own table is off by 29% (median) on published all_reduce points";
-  }
-  const auto middle = residuals.begin() + static_cast<std::ptrdiff_t>(residuals.size() / 2);
-  std::nth_element(residuals.begin(), middle, residuals.end());
-  return fmt::format(
-      "; collectives corrected by '{}', whose points it meets within {:.0f}% (median)",
-      spec.correction_table.name, 100 * *middle);
-}
-
-// How far to trust the times.
+// Where the times come from; how far to trust them is added once they are known (step_trust.h).
 std::string Confidence(const JobSpec& job) {
   const bool communicates = job.plan.strategy != "none" && job.gpus() > 1;
   const std::size_t points = job.hardware.calibration.size();
@@ -64,7 +40,7 @@ std::string Confidence(const JobSpec& job) {
       "{} from preset '{}', {}", communicates ? "kernels and links" : "kernels", job.hardware.name,
       points == 0 ? "not calibrated"
                   : fmt::format("{} collective{} measured", points, points == 1 ? "" : "s"));
-  return communicates ? text + CollectiveConfidence(job.collectives) : text;
+  return text;
 }
 
 }  // namespace

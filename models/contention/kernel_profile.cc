@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/cost/gemm_cost.h"
+
 namespace stepsim {
 namespace {
 
@@ -13,16 +15,11 @@ double Clamp01(double x) { return std::clamp(x, 0.0, 1.0); }
 
 }  // namespace
 
-double Waves(double tiles, double at_once, double partial) {
-  const double waves = tiles / at_once;
-  return partial * std::ceil(waves) + (1 - partial) * std::max(waves, 1.0);
-}
-
 double SpeedOn(const KernelProfile& kernel, double sms) {
   if (sms >= kernel.sms) return 1;
   if (!kernel.counts_waves) return sms / kernel.sms;
   const double at_once = std::max(1.0, std::floor(sms * kernel.tiles_per_sm));
-  return std::min(1.0, kernel.waves / Waves(kernel.tiles, at_once, kernel.partial_wave));
+  return std::min(1.0, kernel.waves / Waves(kernel.tiles / at_once, kernel.partial_wave));
 }
 
 KernelProfile KernelProfiler::operator()(const Occupancy& occupancy) const {
@@ -61,7 +58,7 @@ KernelProfile KernelProfiler::Compute(const Occupancy& occupancy) const {
     profile.sms = std::min(all_sms, std::ceil(occupancy.tiles / profile.tiles_per_sm));
     profile.tiles = occupancy.tiles;
     profile.partial_wave = occupancy.partial_wave.value_or(contention.partial_wave);
-    profile.waves = Waves(occupancy.tiles, at_once, profile.partial_wave);
+    profile.waves = Waves(occupancy.tiles / at_once, profile.partial_wave);
     profile.counts_waves = occupancy.tiles < kManyWaves * at_once;
     const double rest = std::fmod(occupancy.tiles, at_once);
     if (rest > 0) {

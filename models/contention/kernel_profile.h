@@ -43,11 +43,6 @@ class KernelProfiler {
   const HardwareSpec& hardware_;
 };
 
-// Waves of `tiles` thread blocks, `at_once` at a time. A last one behind others lasts
-// partial + (1 - partial) x its fill; a single one lasts a whole one however few tiles it has.
-// REQUIRES: tiles > 0, at_once >= 1.
-double Waves(double tiles, double at_once, double partial);
-
 // Speed of a compute kernel on `sms` SMs over that on the whole GPU, in (0, 1].
 double SpeedOn(const KernelProfile& kernel, double sms);
 

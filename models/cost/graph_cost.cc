@@ -43,21 +43,33 @@ class Pricer {
   Occupancy OccupancyOf(const Work& work) const {
     Occupancy occupancy;
     occupancy.kind = KindOf(work);
-    const double seconds = std::visit(*this, work);
     if (const auto* kernel = std::get_if<ComputeWork>(&work)) {
       const KernelCost cost = PriceKernel(*kernel, job_.hardware.gpu);
       occupancy.compute_class = kernel->compute_class;
       occupancy.tiles = cost.tiles;
       occupancy.tiles_per_sm = cost.tiles_per_sm;
-      if (seconds > 0) occupancy.hbm = ToDouble(kernel->bytes) / seconds;
+      occupancy.partial_wave = cost.partial_wave;
+      if (cost.seconds > 0) occupancy.hbm = ToDouble(kernel->bytes) / cost.seconds;
     } else if (const auto* collective = std::get_if<CollectiveWork>(&work)) {
       const CollectiveCost cost = PriceOf(*collective);
       occupancy.sms = cost.sms;
       occupancy.intra = cost.intra_share;
       occupancy.network = cost.network_share;
-      if (seconds > 0) occupancy.hbm = cost.hbm_bytes / seconds;
+      if (cost.seconds > 0) occupancy.hbm = cost.hbm_bytes / cost.seconds;
     }
     return occupancy;
+  }
+
+  CostTrust TrustOf(const Work& work) const {
+    if (const auto* kernel = std::get_if<ComputeWork>(&work)) {
+      const KernelCost cost = PriceKernel(*kernel, job_.hardware.gpu);
+      return {cost.residual, cost.is_extrapolated};
+    }
+    if (const auto* collective = std::get_if<CollectiveWork>(&work)) {
+      const CollectiveCost cost = PriceOf(*collective);
+      return {cost.residual, cost.is_extrapolated};
+    }
+    return {};
   }
 
  private:
@@ -80,6 +92,7 @@ GraphCosts PriceGraph(const TaskGraph& graph, const JobSpec& job) {
     priced.costs.push_back({pricer.DurationOf(graph.work(w)), {}});
     priced.choices.push_back(pricer.Choice(graph.work(w)));
     priced.occupancy.push_back(pricer.OccupancyOf(graph.work(w)));
+    priced.trust.push_back(pricer.TrustOf(graph.work(w)));
   }
   return priced;
 }

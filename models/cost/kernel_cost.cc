@@ -25,6 +25,7 @@ KernelCost PriceGemm(const ComputeWork& work, const GpuSpec& gpu, const GemmCurv
   KernelCost cost;
   const GemmTime time = TimeOnSms(work, gpu, curve, sms);
   cost.tiles = time.tiles;
+  cost.partial_wave = curve.tail;
   cost.residual = curve.residual;
   const bool is_own = curve.dtype == work.dtype ||
                       (ElementSize(curve.dtype).value == 2 && ElementSize(work.dtype).value == 2);

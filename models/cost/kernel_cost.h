@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "models/spec/hardware.h"
@@ -15,11 +16,12 @@ namespace stepsim {
 
 struct KernelCost {
   double seconds = 0;
-  double tiles = 0;              // thread blocks of a static grid; 0: rate follows the SMs smoothly
-  double tiles_per_sm = 1;       // resident at a time
-  std::string_view bound;        // what sets the time: "compute", "memory" or "latency"
-  double residual = 0;           // expected |error| as a fraction; 0: unknown
-  bool is_extrapolated = false;  // outside the shapes that the curve was fitted to
+  double tiles = 0;         // thread blocks of a static grid; 0: rate follows the SMs smoothly
+  double tiles_per_sm = 1;  // resident at a time
+  std::optional<double> partial_wave;  // of tiles: a nearly empty last wave over a full one
+  std::string_view bound;              // what sets the time: "compute", "memory" or "latency"
+  double residual = 0;                 // expected |error| as a fraction; 0: unknown
+  bool is_extrapolated = false;        // outside the shapes that the curve was fitted to
 };
 
 // REQUIRES: the GPU has a unit for products of work.dtype (checked with the job).

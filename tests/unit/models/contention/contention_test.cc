@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "models/cost/gemm_cost.h"
 #include "tests/unit/models/contention/overlap.h"
 
 namespace stepsim {
@@ -88,9 +89,9 @@ TEST(SmShare, APartialWaveIsShorter) {
   Occupancy smooth = Kernel(ComputeClass::kGemm, 100);  // a kernel knows better than its GPU
   smooth.partial_wave = 0;
   EXPECT_NEAR(Beside(hardware, Transfer(20), smooth), 1.25, 1e-9);
-  EXPECT_DOUBLE_EQ(Waves(250, 100, 0.5), 2 + 0.5 + 0.5 * 0.5);
-  EXPECT_DOUBLE_EQ(Waves(200, 100, 0.5), 2);
-  EXPECT_DOUBLE_EQ(Waves(50, 100, 0.5), 1);
+  EXPECT_DOUBLE_EQ(Waves(250 / 100.0, 0.5), 2 + 0.5 + 0.5 * 0.5);
+  EXPECT_DOUBLE_EQ(Waves(200 / 100.0, 0.5), 2);
+  EXPECT_DOUBLE_EQ(Waves(50 / 100.0, 0.5), 1);
 }
 
 TEST(SmShare, AWaitingCollectiveHoldsItsSms) {
