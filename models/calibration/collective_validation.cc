@@ -105,6 +105,7 @@ void CollectiveValidation::FindFitPoints() {
     point.generation = GenerationName(machine.hardware.gpu.compute_capability);
     point.algorithm = cost.algorithm;
     point.protocol = cost.protocol;
+    point.size = points_[i].size;
     point.latency = cost.latency_seconds;
     point.transfer = cost.seconds - cost.latency_seconds;
     point.measured = points_[i].seconds;

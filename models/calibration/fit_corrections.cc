@@ -176,7 +176,10 @@ CollectiveCorrection MakeRow(const RowKey& key, const Parameters& p,
   row.time_factor = std::exp(p[1]);
   row.ramp = DurationFromSeconds(std::exp(p[2]));
   std::vector<double> errors;
+  row.smallest = row.largest = points.front().point->size;
   for (const WeightedPoint& w : points) {
+    row.smallest = std::min(row.smallest, w.point->size);
+    row.largest = std::max(row.largest, w.point->size);
     errors.push_back(std::abs(Predict(p, *w.point) / w.point->measured - 1));
   }
   row.residual = Quantile(std::move(errors), 0.5);

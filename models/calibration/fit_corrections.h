@@ -20,6 +20,7 @@ namespace stepsim {
 struct FitPoint {
   std::string group;  // the cluster; a leave-one-out fit leaves out all its points
   std::string transport, generation, algorithm, protocol;  // CorrectionKey's
+  Bytes size;                                              // as nccl-tests counts it
   double latency = 0;                                      // by NCCL's table, seconds
   double transfer = 0;                                     // by NCCL's table, seconds
   double measured = 0;                                     // seconds

@@ -19,6 +19,15 @@ double HeadFactor(std::int64_t head_dim, double ramp) {
 
 }  // namespace
 
+bool IsMeasuredAttention(const ComputeWork& work, const AttentionCurve& curve) {
+  const auto is_within = [](std::int64_t n, std::int64_t least, std::int64_t most) {
+    return most == 0 || (n >= least && n <= most);
+  };
+  // The curves are those of flash attention in 16 bits.
+  return ElementSize(work.dtype).value == 2 && is_within(work.n, curve.shortest, curve.longest) &&
+         is_within(work.k, curve.narrowest, curve.widest);
+}
+
 double AttentionSeconds(const ComputeWork& work, const GpuSpec& gpu, std::int64_t sms) {
   SIM_CHECK(work.m > 0 && sms >= 1, "blocks need a shape and an SM");
   const AttentionCurve& curve = gpu.attention;

@@ -8,6 +8,10 @@
 
 namespace stepsim {
 
+// Whether lengths, heads and type like these stand behind the curve; yes where it does not say.
+// REQUIRES: a shape (work.m > 0).
+bool IsMeasuredAttention(const ComputeWork& work, const AttentionCurve& curve);
+
 // REQUIRES: a shape (work.m > 0), peak > 0, sms >= 1.
 double AttentionSeconds(const ComputeWork& work, const GpuSpec& gpu, std::int64_t sms);
 

@@ -45,6 +45,10 @@ SplitTime Correct(const CollectiveCorrection& row, const SplitTime& nccl) {
           .transfer = row.time_factor * nccl.transfer * (1 + filling)};
 }
 
+bool IsOutside(const CollectiveCorrection& row, Bytes size) {
+  return row.largest.value > 0 && (size < row.smallest || size > row.largest);
+}
+
 CollectiveCalibration::CollectiveCalibration(const std::vector<Knot>& knots) {
   if (knots.empty()) return;
   const Knot& low = knots.front();
@@ -84,9 +88,9 @@ void CollectiveCalibration::ApplyTo(double bytes, CollectiveCost* cost) const {
   const double transfer = cost->seconds - cost->latency_seconds;
   cost->latency_seconds *= latency_scale_ * ratio;
   cost->seconds = cost->latency_seconds + transfer_scale_ * transfer * ratio;
-  if (log_bytes < ratios_.front().log_bytes || log_bytes > ratios_.back().log_bytes) {
-    cost->is_extrapolated = true;
-  }
+  // Between the points nothing but they count, wherever the correction was fitted.
+  cost->is_extrapolated =
+      log_bytes < ratios_.front().log_bytes || log_bytes > ratios_.back().log_bytes;
 }
 
 std::vector<CollectivePoint> PointsFor(const HardwareSpec& hardware, CollectiveOp op,

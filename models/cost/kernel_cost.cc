@@ -86,7 +86,11 @@ KernelCost PriceKernel(const ComputeWork& work, const GpuSpec& gpu, std::int64_t
   const Duration latency = work.compute_class == ComputeClass::kAttention
                                ? gpu.attention.latency.value_or(gpu.kernel_latency)
                                : gpu.kernel_latency;
-  if (work.compute_class == ComputeClass::kAttention) cost.residual = gpu.attention.residual;
+  if (work.compute_class == ComputeClass::kAttention) {
+    cost.residual = gpu.attention.residual;
+    cost.is_extrapolated =
+        cost.residual > 0 && work.m > 0 && !IsMeasuredAttention(work, gpu.attention);
+  }
   Combine(cost, FlopSeconds(work, gpu, sms),
           ToDouble(work.bytes) / (gpu.hbm_bandwidth.value * gpu.memory_efficiency),
           work.kernels * ToSeconds(latency));

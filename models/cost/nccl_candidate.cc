@@ -73,6 +73,7 @@ CollectiveCost CostOf(const NcclCandidate& candidate, const NcclGroup& group,
   cost.seconds = time.sum();
   cost.latency_seconds = time.latency;
   cost.residual = correction.residual;
+  cost.is_extrapolated = IsOutside(correction, request.bytes);
   cost.hbm_bytes = bytes * candidate.hbm_factor;
   if (cost.seconds <= 0) return cost;
   const double rate = bytes / cost.seconds;

@@ -36,6 +36,8 @@ const StructTable<CollectiveCorrection>& CorrectionRowFields() {
       Field("ramp", &C::ramp, "transfers as short as this take twice as long as in the long run"),
       Field("ramp_exponent", &C::ramp_exponent, "how fast that fades with the size").Range(0, 10),
       Field("residual", &C::residual, "median |error| of the fit; 0: unknown").Range(0, 10),
+      Field("smallest", &C::smallest, "smallest size that the row was fitted to"),
+      Field("largest", &C::largest, "largest size that the row was fitted to; 0: unknown"),
   };
   return table;
 }

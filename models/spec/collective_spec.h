@@ -24,8 +24,8 @@ enum class CtaPolicy { kDefault, kEfficiency, kZero };  // NCCL_CTA_POLICY
 // with T = bytes / bw, for one transport, GPU generation, algorithm and protocol. "*" matches any.
 // Equation: models/README.md, "Corrections and calibration".
 struct CollectiveCorrection {
-  // Of the group's slowest link: "nvlink", "pcie", "infiniband" (RoCE too), "efa", ...; or "node" and
-  // "network" for all within a node and all between nodes.
+  // Of the group's slowest link: "nvlink", "pcie", "infiniband" (RoCE too), "efa", ...; or "node"
+  // and "network" for all within a node and all between nodes.
   std::string transport = "*";
   std::string generation = "*";  // "volta", "ampere", "hopper", "blackwell": NCCL's, Ada is Ampere
   std::string algorithm = "*";   // "ring", "tree", ...
@@ -37,6 +37,8 @@ struct CollectiveCorrection {
   Duration ramp{};             // pipelines fill: transfers as short as this take twice as long
   double ramp_exponent = 0.5;  // how fast that fades with the size
   double residual = 0;         // median |error| of the fit, a fraction; 0: unknown
+  Bytes smallest;              // sizes that the row was fitted to
+  Bytes largest;               // 0: unknown
 };
 
 struct CollectiveCorrections {

@@ -71,6 +71,10 @@ const StructTable<AttentionCurve>& AttentionCurveFields() {
           .Range(0, 1),
       Field("latency", &A::latency, "fixed time of a call").Unset("gpu.kernel_latency"),
       Field("residual", &A::residual, "median |error| of the fit; 0: unknown").Range(0, 10),
+      Field("shortest", &A::shortest, "fewest keys that were measured").Range(0, 1e9),
+      Field("longest", &A::longest, "most keys that were measured; 0: unknown").Range(0, 1e9),
+      Field("narrowest", &A::narrowest, "smallest head size that was measured").Range(0, 1e5),
+      Field("widest", &A::widest, "largest head size that was measured; 0: unknown").Range(0, 1e5),
   };
   return table;
 }

@@ -52,6 +52,9 @@ struct AttentionCurve {
   double tail = 0;                  // as of GEMMs, in units of the longest block
   std::optional<Duration> latency;  // unset: gpu.kernel_latency
   double residual = 0;
+  // What was measured: tokens and head sizes. 0: unknown.
+  std::int64_t shortest = 0, longest = 0;
+  std::int64_t narrowest = 0, widest = 0;
 };
 
 }  // namespace stepsim

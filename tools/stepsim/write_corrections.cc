@@ -16,10 +16,10 @@ std::string RowYaml(const CollectiveCorrection& row) {
   };
   return fmt::format(
       "  - {{transport: {}, generation: {}, algorithm: {}, protocol: {}, latency_factor: {:.3f}, "
-      "time_factor: {:.3f}, ramp: {:.3f} us, residual: {:.3f}}}\n",
+      "time_factor: {:.3f}, ramp: {:.3f} us, residual: {:.3f}, smallest: {} B, largest: {} B}}\n",
       pattern(row.transport), pattern(row.generation), pattern(row.algorithm),
       pattern(row.protocol), row.latency_factor, row.time_factor, ToMicroseconds(row.ramp),
-      row.residual);
+      row.residual, row.smallest.value, row.largest.value);
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ std::vector<FitPoint> Curve(const std::string& group, double disturbance = 1) {
     point.generation = "hopper";
     point.algorithm = "ring";
     point.protocol = "simple";
+    point.size = Bytes{static_cast<std::int64_t>(bytes)};
     point.latency = 30e-6;
     point.transfer = bytes / 100e9;
     point.measured =
@@ -56,6 +57,8 @@ TEST(FitCorrections, RecoversItsParameters) {
   EXPECT_NEAR(row.time_factor, kTimeFactor, 0.01 * kTimeFactor);
   EXPECT_NEAR(ToSeconds(row.ramp), kRamp, 0.1 * kRamp);
   EXPECT_LT(row.residual, 0.01);
+  EXPECT_EQ(row.smallest, Bytes{1024});  // as Curve's sizes
+  EXPECT_EQ(row.largest, Bytes{std::int64_t{1} << 32});
 }
 
 TEST(FitCorrections, OneWrongSystemOfFiveDoesNotDragTheRow) {

@@ -112,6 +112,26 @@ TEST(CollectiveCalibration, TwoPointsTellLatencyFromBandwidth) {
   }
 }
 
+TEST(CollectiveCorrection, OutsideTheSizesOfTheFitIsExtrapolated) {
+  CollectiveCorrection row;
+  EXPECT_FALSE(IsOutside(row, Bytes{1}));  // no sizes are known
+  row.smallest = Bytes{1024};
+  row.largest = Bytes{1 << 20};
+  EXPECT_TRUE(IsOutside(row, Bytes{1023}));
+  EXPECT_FALSE(IsOutside(row, Bytes{1024}));
+  EXPECT_FALSE(IsOutside(row, Bytes{1 << 20}));
+  EXPECT_TRUE(IsOutside(row, Bytes{(1 << 20) + 1}));
+}
+
+// Points of one's own cluster count, wherever the shipped corrections were fitted.
+TEST(CollectiveCalibration, BetweenItsPointsNothingIsExtrapolated) {
+  const CollectiveCalibration calibration({Knot(1e6, 30e-6), Knot(1e8, 1e-3)});
+  CollectiveCost cost = Predicted(20e-6, 1e-3);
+  cost.is_extrapolated = true;
+  calibration.ApplyTo(1e7, &cost);
+  EXPECT_FALSE(cost.is_extrapolated);
+}
+
 TEST(CollectiveCalibration, OutsideItsSizesIsExtrapolated) {
   const CollectiveCalibration calibration({Knot(1e6, 30e-6), Knot(1e8, 1e-3)});
   CollectiveCost cost = Predicted(20e-6, 1e-3);

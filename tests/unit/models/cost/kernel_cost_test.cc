@@ -258,6 +258,28 @@ TEST(AttentionCurves, FollowPassKeysAndHeads) {
   EXPECT_DOUBLE_EQ(PriceKernel(narrow, gpu).seconds, narrow.flops.value / (500e12 * 2 / 3));
 }
 
+// Measured: 512 to 16384 keys, heads of 64 to 128, 16 bits.
+TEST(AttentionCurves, SayWhereTheyWereMeasured) {
+  AttentionCurve curve;
+  curve.residual = 0.02;
+  const auto is_outside = [&curve](std::int64_t keys, std::int64_t head, DType dtype) {
+    const ComputeWork work = AttentionForwardWork({1, keys, 8, 8, head, true}, dtype);
+    return PriceKernel(work, AttentionGpu(curve)).is_extrapolated;
+  };
+  EXPECT_FALSE(is_outside(1, 8, DType::kFp16));  // nothing is said
+  curve.shortest = 512;
+  curve.longest = 16384;
+  curve.narrowest = 64;
+  curve.widest = 128;
+  EXPECT_FALSE(is_outside(512, 64, DType::kBf16));
+  EXPECT_FALSE(is_outside(16384, 128, DType::kFp16));
+  EXPECT_TRUE(is_outside(511, 128, DType::kBf16));
+  EXPECT_TRUE(is_outside(16385, 128, DType::kBf16));
+  EXPECT_TRUE(is_outside(4096, 32, DType::kBf16));
+  EXPECT_TRUE(is_outside(4096, 256, DType::kBf16));
+  EXPECT_TRUE(is_outside(4096, 128, DType::kFp8));
+}
+
 // A causal block of the last rows takes twice the mean: one head cannot use more than half a GPU.
 TEST(AttentionCurves, TheLongestBlockSetsTheFloor) {
   const ComputeWork work = AttentionForwardWork({1, 12800, 1, 1, 128, true}, DType::kBf16);

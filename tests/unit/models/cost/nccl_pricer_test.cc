@@ -95,6 +95,23 @@ CollectivePoint Point(std::int64_t bytes, double us, std::int64_t ranks = 8) {
   return point;
 }
 
+// Fitted from 1 KiB to 1 MiB: what lies beyond says so, whatever chose the algorithm.
+TEST(Corrections, BeyondTheirSizesAreExtrapolated) {
+  CollectiveModelSpec spec;
+  CollectiveCorrection row;
+  row.residual = 0.05;
+  row.smallest = Bytes{1024};
+  row.largest = Bytes{kMiB};
+  spec.correction_table = {"t", "", {row}};
+  const CollectivePricer price(DgxA100(), spec);
+  for (const std::int64_t bytes : {std::int64_t{8}, std::int64_t{1024}, kMiB, kGiB}) {
+    const CollectiveCost cost =
+        price({CollectiveOp::kAllReduce, Bytes{bytes}, DType::kFp32, Nodes(1)});
+    EXPECT_EQ(cost.is_extrapolated, bytes < 1024 || bytes > kMiB) << bytes;
+    EXPECT_EQ(cost.residual, 0.05);
+  }
+}
+
 TEST(Calibration, PassesThroughThePoints) {
   HardwareSpec hardware = DgxA100();
   hardware.calibration = {Point(kGiB, 9000), Point(kMiB, 60)};  // in any order
