@@ -1,6 +1,7 @@
 #include "models/calibration/kernel_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,13 @@ std::optional<DType> TypeOf(std::string_view text) {
 }
 
 bool IsFloat(DType dtype) { return dtype != DType::kInt32 && dtype != DType::kInt64; }
+
+// "" is a bare call of cuBLAS; a remark may follow behind a space.
+constexpr std::array<std::string_view, 7> kLayouts = {"",    "TN",           "NN",        "NT",
+                                                      "fwd", "bwd_grad_act", "bwd_grad_w"};
+constexpr std::array<std::string_view, 7> kFlags = {"", "True", "true", "1", "False", "false", "0"};
+constexpr double kLeastRate = 1e-6;  // TFLOP/s; a rate given in FLOP/s or as a time is none
+constexpr double kMostRate = 1e6;
 
 class TableReader {
  public:
@@ -60,6 +68,12 @@ class TableReader {
     else if (dtype == DType::kFp8)
       output = DType::kBf16;
     if (reader_.Text(row, "gpu").empty()) reader_.Report(row, "gpu", "found no name");
+    CheckWords(row);
+    if (rate && (*rate < kLeastRate || *rate > kMostRate)) {
+      reader_.Report(row, "tflops",
+                     fmt::format("found {:g}, allowed: from {:g} to {:g} TFLOP/s", *rate,
+                                 kLeastRate, kMostRate));
+    }
     if (!m || !n || !k || !groups || !rate || !dtype || !output) return;
     constexpr double kMost = 1e12;  // a matrix of a terabyte
     const auto real = [](std::int64_t x) { return static_cast<double>(x); };
@@ -72,6 +86,21 @@ class TableReader {
     read.work = Product(row, *dtype, *output, {*m, *n, *k}, *groups);
     read.seconds = read.work.flops.value / (*rate * 1e12);
     result.rows.push_back(std::move(read));
+  }
+
+  void CheckWords(std::size_t row) {
+    const std::string_view layout = reader_.Text(row, "layout");
+    const std::string_view word = layout.substr(0, layout.find(' '));
+    if (std::find(kLayouts.begin(), kLayouts.end(), word) == kLayouts.end()) {
+      reader_.Report(
+          row, "layout",
+          fmt::format("found '{}', allowed: nothing{}", layout, fmt::join(kLayouts, ", ")));
+    }
+    const std::string_view flag = reader_.Text(row, "accumulate");
+    if (std::find(kFlags.begin(), kFlags.end(), flag) == kFlags.end()) {
+      reader_.Report(row, "accumulate",
+                     fmt::format("found '{}', allowed: nothing{}", flag, fmt::join(kFlags, ", ")));
+    }
   }
 
   std::optional<DType> ReadType(std::size_t row, std::string_view column) {

@@ -97,6 +97,26 @@ void ApplyHow(std::string_view system_id, MeasuredSystem& system) {
   if (HasWord(words, "sharp")) system.model.collnet = true;
 }
 
+// What the row says in words that no rule knows: the profile's own is taken, and said to be.
+std::vector<std::string> Assumed(const MeasuredCollective& point, const MeasuredSystem& system) {
+  std::vector<std::string> assumed;
+  const NicText nic = ParseNic(point.nic, point.gpus_per_node);
+  if (point.nodes > 1 && nic.transport.empty()) {
+    assumed.push_back("network '" + point.nic + "' is not known: the profile's " +
+                      system.hardware.network.link.type);
+  }
+  if (point.ranks > point.nodes && ParseFabric(point.intra_fabric).type.empty()) {
+    assumed.push_back("links inside the node '" + point.intra_fabric +
+                      "' are not known: the profile's " + system.hardware.intra_node.type);
+  }
+  if (!point.nccl_version.empty() && point.nccl_version != "?" &&
+      Version(point.nccl_version).empty()) {
+    assumed.push_back("release '" + point.nccl_version +
+                      "' of NCCL is not known: " + system.model.nccl_version);
+  }
+  return assumed;
+}
+
 void ApplyStatus(const MeasuredCollective& point, const FabricText& fabric,
                  MeasuredSystem& system) {
   const std::string words =
@@ -233,6 +253,7 @@ MeasuredSystem SystemMapper::Map(const MeasuredCollective& point) const {
   if (!version.empty()) system.model.nccl_version = version;
   ApplyHow(point.system_id, system);
   ApplyStatus(point, fabric, system);
+  system.assumed = Assumed(point, system);
   return system;
 }
 

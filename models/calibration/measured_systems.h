@@ -36,8 +36,9 @@ struct MeasuredSystem {
   Placement placement;
   LinkClass link_class = LinkClass::kNvlink;
   PointStatus status = PointStatus::kScored;
-  std::string reason;  // why it is not scored: "degraded"
-  std::string group;   // SystemGroup: variants of one cluster share it
+  std::string reason;                // why it is not scored: "degraded"
+  std::string group;                 // SystemGroup: variants of one cluster share it
+  std::vector<std::string> assumed;  // words that say nothing to us, and what stands in their place
 };
 
 class SystemMapper {

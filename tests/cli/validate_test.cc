@@ -135,6 +135,34 @@ TEST_F(ValidateCommand, SaysWhatIsWrongWithKernels) {
   EXPECT_FALSE(fs::exists(Path("out.csv")));
 }
 
+TEST_F(ValidateCommand, RefusesFilesOfAnotherKindAndOptionsInVain) {
+  for (const char* name : {"-", "x.yaml", "x", ".csv"}) {
+    const Answer answer = Validate({"collectives", kTable, "--export", name});
+    EXPECT_EQ(answer.status, 2) << name;
+    EXPECT_THAT(answer.err, HasSubstr("found another ending, allowed: .csv")) << name;
+    EXPECT_FALSE(fs::exists(name));
+  }
+  EXPECT_THAT(Validate({"kernels", kTable, "--fit", Path("x.csv")}).err,
+              HasSubstr("found another ending, allowed: .yaml, .yml"));
+  EXPECT_THAT(Validate({"collectives", kTable, "--nccl", "9.x"}).err,
+              HasSubstr("--nccl: found '9.x', allowed: a release of NCCL"));
+  EXPECT_THAT(
+      Validate({"collectives", kTable, "--corrections", "none", "--fit", Path("x.yaml")}).err,
+      HasSubstr("--corrections: has no effect with --fit"));
+  EXPECT_FALSE(fs::exists(Path("x.yaml")));
+}
+
+TEST_F(ValidateCommand, SaysWhatItAssumesAndWhenNothingIsLeft) {
+  std::ofstream(Path("one.csv"))
+      << "system_id,gpu,nodes,gpus_per_node,ranks,nic,intra_fabric,collective,size_bytes,time_us\n"
+         "x,H100-SXM-80GB,2,8,16,carrier pigeons,NVSwitch,all_reduce,1024,100\n";
+  EXPECT_THAT(Validate({"collectives", Path("one.csv")}).out,
+              HasSubstr("assumed:\n  network 'carrier pigeons' is not known: the profile's "
+                        "infiniband: x\n"));
+  EXPECT_THAT(Validate({"collectives", Path("one.csv"), "--calibrate", "two-point"}).out,
+              HasSubstr("so nothing is left to score"));
+}
+
 TEST_F(ValidateCommand, SaysWhatIsWrong) {
   EXPECT_THAT(Validate({"colectives", kTable}).err, HasSubstr("did you mean 'collectives'?"));
   EXPECT_THAT(Validate({"collectives", kTable, "--calibrate", "twopoint"}).err,

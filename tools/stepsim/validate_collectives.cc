@@ -1,5 +1,6 @@
 // stepsim validate collectives: the error of predictions by link class and size.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -73,6 +74,7 @@ class Report {
     }
     PrintWorst(out);
     PrintLeftAside(out);
+    PrintAssumed(out);
   }
 
   std::string Csv() const {
@@ -179,6 +181,23 @@ class Report {
       line += fmt::format("{}{} ({})", line.empty() ? "" : ", ", what.second, count);
     }
     for (const auto& [status, line] : lines) out << fmt::format("  {}: {}\n", status, line);
+    if (std::none_of(model_.begin(), model_.end(),
+                     [&](const Prediction& p) { return IsScored(p.point); })) {
+      out << "  so nothing is left to score\n";
+    }
+  }
+
+  void PrintAssumed(std::ostream& out) const {
+    std::map<std::string, std::set<std::string>> systems;  // by what is assumed of them
+    for (std::size_t i = 0; i < model_.size(); ++i) {
+      for (const std::string& what : validation_.system(i).assumed) {
+        systems[what].insert(validation_.points()[i].system_id);
+      }
+    }
+    if (!systems.empty()) out << "\nassumed:\n";
+    for (const auto& [what, names] : systems) {
+      out << fmt::format("  {}: {}\n", what, fmt::join(names, ", "));
+    }
   }
 
   const CollectiveValidation& validation_;

@@ -1,14 +1,17 @@
 // stepsim validate: predictions against tables of measurements. One row per kind of table.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "models/calibration/csv_table.h"
+#include "models/spec/nccl_choice.h"
 #include "sim/base/diagnostics.h"
 #include "tools/stepsim/validate.h"
 
@@ -25,10 +28,40 @@ constexpr std::array kKinds = {
     Kind{"kernels", "matrix products: error by GPU and element type", ValidateKernels},
 };
 
+// Before anything is computed: a file of another kind, a release that is none, an option in vain.
+void CheckOptions(const ValidateOptions& options) {
+  Diagnostics diagnostics;
+  const auto check_ending = [&](const char* option, const std::string& path,
+                                std::initializer_list<std::string_view> endings) {
+    if (path.empty()) return;
+    for (const std::string_view ending : endings) {
+      if (path.size() > ending.size() && path.substr(path.size() - ending.size()) == ending) return;
+    }
+    diagnostics.Add({fmt::format("{} {}", option, path), 0, 0},
+                    fmt::format("found another ending, allowed: {}", fmt::join(endings, ", ")));
+  };
+  check_ending("--export", options.export_path, {".csv"});
+  check_ending("--fit", options.fit_path, {".yaml", ".yml"});
+  if (!options.nccl_version.empty() && !ParseNcclRelease(options.nccl_version).has_value()) {
+    diagnostics.Add({"--nccl", 0, 0},
+                    fmt::format("found '{}', allowed: a release of NCCL such as 2.18 or 2.27.3",
+                                options.nccl_version));
+  }
+  if (options.corrections != ValidateOptions{}.corrections &&
+      (!options.fit_path.empty() || !options.leave_one_out.empty())) {
+    diagnostics.Add({"--corrections", 0, 0},
+                    "has no effect with --fit or --leave-one-out, which fit their own");
+  }
+  diagnostics.ThrowIfAny();
+}
+
 void Validate(const ValidateOptions& options, const Session& session) {
   std::vector<std::string> names;
   for (const Kind& kind : kKinds) {
-    if (kind.name == options.kind) return kind.validate(options, session);
+    if (kind.name == options.kind) {
+      CheckOptions(options);
+      return kind.validate(options, session);
+    }
     names.emplace_back(kind.name);
   }
   throw ConfigError(Place{}, fmt::format("validate: found '{}', allowed: {}{}", options.kind,
@@ -68,9 +101,10 @@ void AddValidateCommand(CLI::App& app, const Session& session) {
                  "none; two-point: predictions are told the smallest and the largest size of each "
                  "curve; knots: every second size. Points told are not scored")
       ->type_name("HOW");
-  app.add_option("--leave-one-out", options->leave_one_out,
-                 "system: predict each cluster by corrections fitted on the others of the table; shape: "
-                 "predict each matrix product by curves fitted without its m, n, k")
+  app.add_option(
+         "--leave-one-out", options->leave_one_out,
+         "system: predict each cluster by corrections fitted on the others of the table; shape: "
+         "predict each matrix product by curves fitted without its m, n, k")
       ->type_name("WHAT");
   app.add_option("--corrections", options->corrections,
                  "corrections of NCCL's table: a file of configs/collectives, or none")
@@ -80,7 +114,8 @@ void AddValidateCommand(CLI::App& app, const Session& session) {
       ->type_name("VERSION");
   app.add_option("--export", options->export_path, "write one line per point")
       ->type_name("FILE.csv");
-  app.add_option("--fit", options->fit_path, "fit to the table and write: corrections of collectives, curves of kernels")
+  app.add_option("--fit", options->fit_path,
+                 "fit to the table and write: corrections of collectives, curves of kernels")
       ->type_name("FILE.yaml");
   app.callback([options, &session] { Validate(*options, session); });
 }

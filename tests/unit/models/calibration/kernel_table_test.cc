@@ -90,6 +90,16 @@ TEST(KernelTable, RefusesWithPlaces) {
               ElementsAre(HasSubstr("1e12 elements")));
 }
 
+TEST(KernelTable, RefusesWordsAndRatesThatMeanNothing) {
+  const auto problems = Problems(
+      "gemm,A100,64,64,64,1,NTT,bf16,bf16,maybe,200\n"
+      "gemm,A100,64,64,64,1,NT block-scaled,bf16,bf16,,2e300\n");
+  ASSERT_THAT(problems, SizeIs(3));
+  EXPECT_THAT(problems[0], ::testing::HasSubstr("layout: found 'NTT', allowed: nothing, TN, NN"));
+  EXPECT_THAT(problems[1], ::testing::HasSubstr("accumulate: found 'maybe'"));
+  EXPECT_THAT(problems[2], ::testing::HasSubstr("tflops: found 2e+300, allowed: from 1e-06 to"));
+}
+
 TEST(KernelTable, NeedsItsColumns) {
   const CsvTable table = ParseCsv("kind,gpu,m,n,k,tflops\n", "points.csv");
   EXPECT_THROW(ReadKernelTable(table), ConfigError);

@@ -76,6 +76,18 @@ TEST_F(MapSystem, AnUnknownGpuIsReportedNotDropped) {
   EXPECT_THAT(system.reason, HasSubstr("Q9000"));
 }
 
+TEST_F(MapSystem, WordsThatNobodyKnowsAreSaid) {
+  MeasuredCollective point = Point("H100-SXM-80GB", 2, 8, "carrier pigeons", "wool");
+  point.nccl_version = "newest";
+  EXPECT_EQ(Map(point).assumed.size(), 3u);
+  EXPECT_EQ(Map(point).assumed[0],
+            "network 'carrier pigeons' is not known: the profile's infiniband");
+  EXPECT_TRUE(Map(Point("H100-SXM-80GB", 2, 8, "8x400G IB NDR", "NVSwitch")).assumed.empty());
+  point = Point("H100-SXM-80GB", 1, 8, "none", "NVSwitch");  // needs no network
+  point.nccl_version = "?";                                  // says that it does not know
+  EXPECT_TRUE(Map(point).assumed.empty());
+}
+
 TEST_F(MapSystem, WordsOfTheTableKeepASystemOut) {
   MeasuredCollective degraded = Point("H100", 2, 8, "8x400G IB NDR (misconfigured)", "NVSwitch");
   EXPECT_EQ(Map(degraded).status, PointStatus::kKeptOut);
