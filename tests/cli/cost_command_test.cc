@@ -397,6 +397,14 @@ TEST_F(Cost, RefusesOptionsOfAnotherOperation) {
   EXPECT_THAT(error, HasSubstr("--hardware: missing"));
 }
 
+TEST_F(Cost, RefusesAnOptionAndASettingOfTheSameField) {
+  const Answer answer = AskCost({"all_reduce", "--hardware", "dgx-h100", "--algo", "ring", "--set",
+                                 "collectives.algorithm=nvls"});
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_THAT(answer.err, HasSubstr("--algo ring: found together with --set "
+                                    "collectives.algorithm=nvls, allowed: one of the two"));
+}
+
 TEST_F(Cost, ReportsEveryMistakeAtOnce) {
   const std::string error = ErrorOf({"all_reduce", "--hardware", "dgx-h100", "--bytes", "8:128",
                                      "--dtype", "bf17", "--nodes", "0", "--set", "plan.x=1"});

@@ -233,11 +233,16 @@ ClusterSpec ClusterOf(const CostQuestion& question, const ConfigSource& configs,
     if (row.path.empty() || given == question.options.end()) continue;
     const Place place{OptionPlace(row.name, given->second), 0, 0};
     const std::size_t equals = std::min(row.path.find('='), row.path.size());
+    const std::string path = std::string(row.path.substr(0, equals));
+    for (const std::string& set : question.sets) {
+      if (set.substr(0, set.find('=')) != path) continue;
+      diagnostics.Add(place,
+                      fmt::format("found together with --set {}, allowed: one of the two", set));
+    }
     const std::string_view value =
         equals == row.path.size() ? std::string_view(given->second) : row.path.substr(equals + 1);
     try {
-      settings.push_back(
-          {std::string(row.path.substr(0, equals)), ReadSetValue(value, place), place});
+      settings.push_back({path, ReadSetValue(value, place), place});
     } catch (const ConfigError& error) {
       for (const Diagnostic& d : error.diagnostics()) diagnostics.Add(d.place, d.message);
     }
