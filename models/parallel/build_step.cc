@@ -1,10 +1,13 @@
 #include "models/parallel/build_step.h"
 
+#include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "models/memory/memory.h"
 #include "models/parallel/strategy.h"
+#include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 #include "models/workload/optimizer_work.h"
 #include "sim/base/check.h"
@@ -65,7 +68,7 @@ class StepBuilder {
     rank_.graph().AddMemoryEvent(last, /*at_end=*/true, "activations", Bytes{} - op.saved);
     for (const std::int32_t p : op.parameters_ready) {
       const ParameterTensor& parameter = workload_.parameters[static_cast<std::size_t>(p)];
-      if (!moment.is_first_microstep) {
+      if (strategy_.AccumulatesGradients(moment)) {
         rank_.Launch(rank_.compute(), AccumulateWork(parameter.dtype, parameter.elements),
                      "accumulate " + parameter.name);
       }
@@ -76,7 +79,7 @@ class StepBuilder {
   void Optimize(const Moment& moment) {
     strategy_.BeforeOptimizer(moment);
     rank_.SetPosition(Phase::kOptimizer, {moment.microstep, moment.step});
-    for (const ComputeWork& work : OptimizerWork(job_.optimizer, workload_)) {
+    for (const ComputeWork& work : OptimizerWorkOf(job_, workload_)) {
       rank_.Launch(rank_.compute(), work, "optimizer");
     }
   }
@@ -111,6 +114,19 @@ TaskGraph BuildStep(const JobSpec& job, const Workload& workload) {
   replicas.ranks.resize(static_cast<std::size_t>(job.gpus()));
   std::iota(replicas.ranks.begin(), replicas.ranks.end(), 0);
   const GroupId data_parallel = graph.AddGroup(std::move(replicas));
+  const Sharding sharding = ShardingOf(job);
+  const bool is_cut = sharding.shards > 1 && sharding.replicas > 1;
+  std::map<std::pair<std::int64_t, std::int64_t>, GroupId> cut_groups;  // by first rank, stride
+  const auto group_of = [&](const char* name, const char* doc, std::int64_t first,
+                            std::int64_t stride, std::int64_t count) {
+    const auto [position, is_new] = cut_groups.try_emplace({first, stride}, GroupId{});
+    if (!is_new) return position->second;
+    ProcessGroup group{name, doc, {}};
+    for (std::int64_t i = 0; i < count; ++i) {
+      group.ranks.push_back(static_cast<std::int32_t>(first + i * stride));
+    }
+    return position->second = graph.AddGroup(std::move(group));
+  };
 
   Meetings meetings(static_cast<std::size_t>(simulated));
   const bool models_host = job.simulate.launch_overhead > Duration::zero();
@@ -121,7 +137,15 @@ TaskGraph BuildStep(const JobSpec& job, const Workload& workload) {
     for (const auto& [category, bytes] : StaticMemory(job, workload)) {
       graph.AddResidentMemory(id, category, bytes);
     }
-    const auto strategy = row->make({job, workload, rank, data_parallel});
+    // HSDP: consecutive ranks hold one copy; ranks a copy apart hold the same shard.
+    const std::int64_t in_copy = r % sharding.shards;
+    const GroupId shard =
+        is_cut ? group_of("shard", "one copy of the parameters", r - in_copy, 1, sharding.shards)
+               : data_parallel;
+    const GroupId replicate = is_cut ? group_of("replicate", "the same shard of every copy",
+                                                in_copy, sharding.shards, sharding.replicas)
+                                     : data_parallel;
+    const auto strategy = row->make({job, workload, rank, data_parallel, shard, replicate});
     StepBuilder builder(job, workload, rank, *strategy);
     for (std::int32_t step = 0; step < job.simulate.steps; ++step) builder.BuildStepNumber(step);
   }

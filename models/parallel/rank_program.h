@@ -46,6 +46,9 @@ class RankProgram {
   StreamId compute() const { return compute_; }
   TaskGraphBuilder& graph() { return graph_; }
   StreamId AddStream(const std::string& name) { return NoteStream(graph_.AddStream(rank_, name)); }
+  StreamId AddCommunicator(const std::string& name) {
+    return NoteStream(graph_.AddStream(rank_, name, /*is_queue=*/true));
+  }
 
   // Where the program is: recorded with every launch.
   void SetPosition(Phase phase, Position position);
@@ -53,16 +56,26 @@ class RankProgram {
   void SetPhase(Phase phase) { phase_ = phase; }
 
   TaskId Launch(StreamId stream, const Work& work, std::string name, Site site = Site::kNone);
-  TaskId LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name, Site site);
+  // `communicator`: a queue that this call shares with collectives on other streams (one NCCL
+  // communicator runs its calls in launch order); kNoId where the stream has it to itself.
+  TaskId LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name, Site site,
+                          StreamId communicator = kNoId<StreamId>);
   // Time on the host thread alone; does nothing when the host is not modelled.
   void RunOnHost(const HostWork& work, std::string name);
+
+  // The host waits for an event (cudaEventSynchronize): nothing launched from here on, on whatever
+  // stream, starts before it.
+  void BlockHost(StreamEvent event);
 
   StreamEvent Record(StreamId stream) const { return {graph_.last_on(stream)}; }
   void Wait(StreamId stream, StreamEvent event);
 
  private:
   StreamId NoteStream(StreamId stream);
-  TaskId AddTask(StreamId stream, const Work& work, std::string name, Site site);
+  void AddWaits(StreamId stream, TaskId task);
+  TaskId AddTask(StreamId stream, const Work& work, std::string name, Site site,
+                 StreamId queue = kNoId<StreamId>);
+  TaskId LaunchOn(StreamId stream, StreamId queue, const Work& work, std::string name, Site site);
 
   TaskGraphBuilder& graph_;
   Meetings& meetings_;

@@ -11,6 +11,9 @@ std::unique_ptr<Strategy> MakeNone(const StrategyContext&) { return std::make_un
 constexpr std::array kStrategies = {
     StrategyRow{"ddp", "PyTorch DistributedDataParallel: bucketed all_reduce of the gradients",
                 MakeDdp},
+    StrategyRow{"fsdp1", "PyTorch FullyShardedDataParallel: flat parameters, sharded", MakeFsdp1},
+    StrategyRow{"fsdp2", "PyTorch fully_shard: parameters, gradients and optimizer states sharded",
+                MakeFsdp2},
     StrategyRow{"none", "independent replicas: no communication", MakeNone},
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/spec/collective_spec.h"
+#include "models/spec/fsdp_spec.h"
 #include "models/spec/hardware.h"
 #include "models/spec/model.h"
 #include "sim/base/dtype.h"
@@ -34,9 +35,11 @@ struct DdpPlan {
 };
 
 struct ParallelPlan {
-  std::string strategy = "ddp";    // a row of models/parallel's table: "ddp", "none"
+  std::string strategy = "ddp";    // a row of models/parallel's table: "ddp", ...
   std::int64_t data_parallel = 0;  // 0: all GPUs
   DdpPlan ddp;
+  Fsdp1Plan fsdp1;
+  Fsdp2Plan fsdp2;
 };
 
 struct BatchSpec {

@@ -12,6 +12,9 @@ const StructTable<CollectivePoint>& PointFields();
 const StructTable<CollectiveModelSpec>& CollectiveModelFields();
 const StructTable<CollectiveCorrections>& CorrectionFields();  // configs/collectives/*.yaml
 
+const StructTable<Fsdp1Plan>& Fsdp1Fields();
+const StructTable<Fsdp2Plan>& Fsdp2Fields();
+
 const StructTable<LinkSpec>& LinkFields();
 const StructTable<NetworkSpec>& NetworkFields();    // configs/networks/*.yaml
 const StructTable<HardwareSpec>& HardwareFields();  // configs/hardware/*.yaml

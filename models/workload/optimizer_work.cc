@@ -1,7 +1,9 @@
 #include "models/workload/optimizer_work.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 
 namespace stepsim {
@@ -39,6 +41,18 @@ std::vector<ComputeWork> OptimizerWork(OptimizerKind optimizer, const Workload& 
     }
   }
   return works;
+}
+
+std::vector<ComputeWork> OptimizerWorkOf(const JobSpec& job, const Workload& workload) {
+  if (!ShardsParameters(job)) return OptimizerWork(job.optimizer, workload);
+  const Sharding sharding = ShardingOf(job);
+  Workload shard;
+  for (ParameterTensor tensor : workload.parameters) {
+    tensor.elements = (tensor.elements + sharding.shards - 1) / sharding.shards;
+    tensor.dtype = sharding.storage;
+    shard.parameters.push_back(std::move(tensor));
+  }
+  return OptimizerWork(job.optimizer, shard);
 }
 
 int OptimizerStates(OptimizerKind optimizer) {

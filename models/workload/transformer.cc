@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 #include "models/workload/model_flops.h"
 #include "models/workload/transformer_modules.h"
@@ -11,20 +12,13 @@
 namespace stepsim {
 namespace {
 
-// What lies in memory between two matrix products: tf32 only exists inside the units, and fp8 only
-// in the operands of linears.
-DType ActivationType(DType compute) {
-  if (compute == DType::kTf32) return DType::kFp32;
-  return compute == DType::kFp8 ? DType::kBf16 : compute;
-}
-
 class TransformerBuilder {
  public:
   explicit TransformerBuilder(const JobSpec& job)
       : spec_(std::get<TransformerSpec>(job.model.network)),
         compute_(job.precision.compute),
         activation_(ActivationType(compute_)),
-        parameter_(job.precision.parameters),
+        parameter_(ShardingOf(job).gather),
         batch_(job.batch.micro_batch_size),
         sequence_(job.batch.sequence_length),
         tokens_(batch_ * sequence_) {}
