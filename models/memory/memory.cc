@@ -12,33 +12,27 @@ Bytes BucketBytes(const JobSpec& job, Bytes gradients) {
   return has_own_buckets ? gradients : Bytes{0};
 }
 
-// Shards in the type of storage; what is gathered, and gradients before they are reduced, come and
-// go with the strategy's tasks.
-std::vector<std::pair<std::string, Bytes>> ShardedMemory(const JobSpec& job,
-                                                         const Workload& workload) {
-  const Sharding sharding = ShardingOf(job);
-  Bytes shard;
-  for (const ParameterTensor& tensor : workload.parameters) {
-    shard += sharding.ShardOf(tensor.elements, sharding.storage);
-  }
-  return {{"parameters", shard},
-          {"gradients", shard},
-          {"buckets", Bytes{0}},
-          {"optimizer_states", shard * std::int64_t{OptimizerStates(job.optimizer)}},
-          {"buffers", workload.buffers}};
-}
-
 }  // namespace
 
 std::vector<std::pair<std::string, Bytes>> StaticMemory(const JobSpec& job,
                                                         const Workload& workload) {
-  if (ShardsParameters(job)) return ShardedMemory(job, workload);
-  const Bytes parameters = workload.parameter_bytes();
-  const Bytes gradients = parameters;  // of the parameters' type
+  const Sharding sharding = ShardingOf(job);
+  const auto states = std::int64_t{OptimizerStates(job.optimizer)};
+  Bytes parameters, gradients, optimizer;
+  for (const ParameterTensor& tensor : workload.parameters) {
+    const auto part = [&](DType dtype, std::int64_t shards) {
+      return SizeOf(dtype, (tensor.elements + shards - 1) / shards);
+    };
+    const bool is_shared = !sharding.has_master;
+    parameters += part(is_shared ? sharding.storage : sharding.gather, sharding.shards);
+    gradients += part(sharding.gradient, sharding.gradient_shards);
+    optimizer +=
+        part(sharding.storage, sharding.optimizer_shards) * (is_shared ? states : states + 1);
+  }
   return {{"parameters", parameters},
           {"gradients", gradients},
           {"buckets", BucketBytes(job, gradients)},
-          {"optimizer_states", parameters * std::int64_t{OptimizerStates(job.optimizer)}},
+          {"optimizer_states", optimizer},
           {"buffers", workload.buffers}};
 }
 

@@ -38,9 +38,11 @@ class StepBuilder {
       const auto unit = static_cast<std::int32_t>(u);
       strategy_.BeforeForward(moment, unit);
       for (const Operator& op : workload_.units[u].operators) {
+        strategy_.BeforeForwardOf(moment, unit, op);
         const TaskId task =
             rank_.Launch(rank_.compute(), op.forward, NameOf(unit, op) + ".forward");
         rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", op.saved);
+        strategy_.AfterForwardOf(moment, unit, op);
       }
       strategy_.AfterForward(moment, unit);
     }
@@ -62,6 +64,7 @@ class StepBuilder {
   // The input gradient first, then the weight gradient; then autograd's hooks fire.
   void BackwardOf(const Moment& moment, std::int32_t unit, const Operator& op) {
     const std::string name = NameOf(unit, op);
+    strategy_.BeforeBackwardOf(moment, unit, op);
     TaskId last = LaunchAll(op.backward_input, name + ".dgrad");
     if (!op.backward_weight.empty()) last = LaunchAll(op.backward_weight, name + ".wgrad");
     if (last == kNoId<TaskId>) last = rank_.Record(rank_.compute()).last;
@@ -74,6 +77,7 @@ class StepBuilder {
       }
       strategy_.GradientReady(moment, p);
     }
+    strategy_.AfterBackwardOf(moment, unit, op);
   }
 
   void Optimize(const Moment& moment) {
@@ -82,6 +86,7 @@ class StepBuilder {
     for (const ComputeWork& work : OptimizerWorkOf(job_, workload_)) {
       rank_.Launch(rank_.compute(), work, "optimizer");
     }
+    strategy_.AfterOptimizer(moment);
   }
 
   // Returns the last task, kNoId when there is no work.

@@ -14,6 +14,10 @@ constexpr std::array kStrategies = {
     StrategyRow{"fsdp1", "PyTorch FullyShardedDataParallel: flat parameters, sharded", MakeFsdp1},
     StrategyRow{"fsdp2", "PyTorch fully_shard: parameters, gradients and optimizer states sharded",
                 MakeFsdp2},
+    StrategyRow{"zero", "DeepSpeed ZeRO, stages 1 to 3", MakeZero},
+    StrategyRow{"megatron",
+                "Megatron-LM's data parallelism: bucketed reduction, distributed optimizer",
+                MakeMegatron},
     StrategyRow{"none", "independent replicas: no communication", MakeNone},
 };
 

@@ -22,6 +22,8 @@ const TransformerSpec* TransformerOf(const JobSpec& job) {
 
 bool UsesDdp(const JobSpec& job) { return job.plan.strategy == "ddp"; }
 bool UsesFsdp1(const JobSpec& job) { return job.plan.strategy == "fsdp1"; }
+bool UsesZero(const JobSpec& job) { return job.plan.strategy == "zero"; }
+bool UsesMegatron(const JobSpec& job) { return job.plan.strategy == "megatron"; }
 bool UsesFsdp2(const JobSpec& job) { return job.plan.strategy == "fsdp2"; }
 bool IsParallel(const JobSpec& job) { return job.plan.strategy != "none"; }
 
@@ -58,6 +60,10 @@ constexpr std::array kIneffective = {
                 [](const JobSpec& j) { return j.batch.gradient_accumulation_steps == 1; }},
     Ineffective{"plan.fsdp1.shard_size", "a sharding_strategy that is not hybrid",
                 [](const JobSpec& j) { return !IsHybrid(j.plan.fsdp1.sharding_strategy); }},
+    Ineffective{"plan.zero", "plan.strategy: {strategy}",
+                [](const JobSpec& j) { return !UsesZero(j); }},
+    Ineffective{"plan.megatron", "plan.strategy: {strategy}",
+                [](const JobSpec& j) { return !UsesMegatron(j); }},
     Ineffective{"plan.fsdp2", "plan.strategy: {strategy}",
                 [](const JobSpec& j) { return !UsesFsdp2(j); }},
     Ineffective{"plan.fsdp2.wrap_min_parameters", "plan.fsdp2.wrap: layer",

@@ -10,6 +10,7 @@
 #include "models/spec/fsdp_spec.h"
 #include "models/spec/hardware.h"
 #include "models/spec/model.h"
+#include "models/spec/zero_spec.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
 #include "sim/base/time.h"
@@ -40,6 +41,8 @@ struct ParallelPlan {
   DdpPlan ddp;
   Fsdp1Plan fsdp1;
   Fsdp2Plan fsdp2;
+  ZeroPlan zero;
+  MegatronPlan megatron;
 };
 
 struct BatchSpec {

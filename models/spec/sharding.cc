@@ -12,26 +12,64 @@ std::int64_t ShardsOfFsdp1(const JobSpec& job) {
   return plan.shard_size > 0 ? plan.shard_size : job.gpus_per_node;
 }
 
-}  // namespace
-
-bool ShardsParameters(const JobSpec& job) {
-  return job.plan.strategy == "fsdp1" || job.plan.strategy == "fsdp2";
+Sharding Fsdp1Sharding(const JobSpec& job, Sharding sharding) {
+  const Fsdp1Plan& plan = job.plan.fsdp1;
+  sharding.shards = ShardsOfFsdp1(job);
+  sharding.gather = plan.param_dtype.value_or(ActivationType(job.precision.compute));
+  sharding.reduce = plan.reduce_dtype.value_or(sharding.gather);
+  return sharding;
 }
+
+Sharding Fsdp2Sharding(const JobSpec& job, Sharding sharding) {
+  const Fsdp2Plan& plan = job.plan.fsdp2;
+  sharding.shards = plan.shard_size > 0 ? plan.shard_size : job.gpus();
+  sharding.gather = plan.param_dtype.value_or(ActivationType(job.precision.compute));
+  sharding.reduce = plan.reduce_dtype.value_or(sharding.gather);
+  return sharding;
+}
+
+// 16-bit parameters and gradients, fp32 states and a copy of the parameters in the optimizer.
+Sharding MasterSharding(const JobSpec& job, Sharding sharding) {
+  sharding.storage = DType::kFp32;
+  sharding.gather = ActivationType(job.precision.compute);
+  sharding.reduce = sharding.gradient = sharding.gather;
+  sharding.has_master = sharding.gather != sharding.storage;
+  return sharding;
+}
+
+Sharding ZeroSharding(const JobSpec& job, Sharding sharding) {
+  const ZeroPlan& plan = job.plan.zero;
+  sharding = MasterSharding(job, sharding);
+  sharding.optimizer_shards = job.gpus();
+  sharding.gradient_shards = plan.stage >= 2 ? job.gpus() : 1;
+  sharding.shards = plan.stage >= 3 ? job.gpus() : 1;
+  sharding.reduce = plan.communication_data_type.value_or(sharding.reduce);
+  return sharding;
+}
+
+Sharding MegatronSharding(const JobSpec& job, Sharding sharding) {
+  const MegatronPlan& plan = job.plan.megatron;
+  sharding = MasterSharding(job, sharding);
+  if (plan.grad_reduce_in_fp32.value_or(sharding.gather == DType::kBf16)) {
+    sharding.reduce = sharding.gradient = DType::kFp32;
+  }
+  sharding.optimizer_shards = plan.use_distributed_optimizer ? job.gpus() : 1;
+  return sharding;
+}
+
+}  // namespace
 
 Sharding ShardingOf(const JobSpec& job) {
   const DType storage = job.precision.parameters;
-  Sharding sharding{1, job.gpus(), storage, storage, storage};
-  if (!ShardsParameters(job)) return sharding;
-  const bool is_fsdp1 = job.plan.strategy == "fsdp1";
-  const Fsdp1Plan& fsdp1 = job.plan.fsdp1;
-  const Fsdp2Plan& fsdp2 = job.plan.fsdp2;
-  const std::int64_t size = fsdp2.shard_size > 0 ? fsdp2.shard_size : job.gpus();
-  sharding.shards = is_fsdp1 ? ShardsOfFsdp1(job) : size;
+  Sharding sharding{.storage = storage, .gather = storage, .reduce = storage, .gradient = storage};
+  const std::string& strategy = job.plan.strategy;
+  const bool is_fsdp = strategy == "fsdp1" || strategy == "fsdp2";
+  if (strategy == "fsdp1") sharding = Fsdp1Sharding(job, sharding);
+  if (strategy == "fsdp2") sharding = Fsdp2Sharding(job, sharding);
+  if (strategy == "zero") sharding = ZeroSharding(job, sharding);
+  if (strategy == "megatron") sharding = MegatronSharding(job, sharding);
+  if (is_fsdp) sharding.gradient_shards = sharding.optimizer_shards = sharding.shards;
   sharding.replicas = job.gpus() / sharding.shards;
-  const auto param = is_fsdp1 ? fsdp1.param_dtype : fsdp2.param_dtype;
-  const auto reduce = is_fsdp1 ? fsdp1.reduce_dtype : fsdp2.reduce_dtype;
-  sharding.gather = param.value_or(ActivationType(job.precision.compute));
-  sharding.reduce = reduce.value_or(sharding.gather);
   return sharding;
 }
 

@@ -10,20 +10,21 @@
 namespace stepsim {
 
 struct Sharding {
-  std::int64_t shards = 1;       // ranks that hold one copy of the parameters together
-  std::int64_t replicas = 1;     // copies
-  DType storage = DType::kFp32;  // of shards, gradients and optimizer states
-  DType gather = DType::kFp32;   // of parameters on the wire and in compute
-  DType reduce = DType::kFp32;   // of gradients on the wire
+  std::int64_t shards = 1;            // ranks that hold one copy of the parameters together
+  std::int64_t replicas = 1;          // copies
+  std::int64_t gradient_shards = 1;   // ranks that keep one set of gradients together
+  std::int64_t optimizer_shards = 1;  // ranks that keep one set of optimizer states together
+  DType storage = DType::kFp32;       // of what the optimizer works on
+  DType gather = DType::kFp32;        // of parameters on the wire and in compute
+  DType reduce = DType::kFp32;        // of gradients on the wire
+  DType gradient = DType::kFp32;      // of gradients as they are kept
+  bool has_master = false;  // the optimizer keeps parameters of its own beside those of compute
 
   // What one rank holds of `elements`, the padding included.
   Bytes ShardOf(std::int64_t elements, DType dtype) const {
     return SizeOf(dtype, (elements + shards - 1) / shards);
   }
 };
-
-// Whether the strategy cuts parameters up ("fsdp2").
-bool ShardsParameters(const JobSpec& job);
 
 // One shard of one copy, all types as stored, for a strategy that does not shard.
 Sharding ShardingOf(const JobSpec& job);

@@ -14,6 +14,8 @@ const StructTable<CollectiveCorrections>& CorrectionFields();  // configs/collec
 
 const StructTable<Fsdp1Plan>& Fsdp1Fields();
 const StructTable<Fsdp2Plan>& Fsdp2Fields();
+const StructTable<ZeroPlan>& ZeroFields();
+const StructTable<MegatronPlan>& MegatronFields();
 
 const StructTable<LinkSpec>& LinkFields();
 const StructTable<NetworkSpec>& NetworkFields();    // configs/networks/*.yaml

@@ -44,15 +44,20 @@ std::vector<ComputeWork> OptimizerWork(OptimizerKind optimizer, const Workload& 
 }
 
 std::vector<ComputeWork> OptimizerWorkOf(const JobSpec& job, const Workload& workload) {
-  if (!ShardsParameters(job)) return OptimizerWork(job.optimizer, workload);
   const Sharding sharding = ShardingOf(job);
-  Workload shard;
+  Workload part;
   for (ParameterTensor tensor : workload.parameters) {
-    tensor.elements = (tensor.elements + sharding.shards - 1) / sharding.shards;
+    tensor.elements = (tensor.elements + sharding.optimizer_shards - 1) / sharding.optimizer_shards;
     tensor.dtype = sharding.storage;
-    shard.parameters.push_back(std::move(tensor));
+    part.parameters.push_back(std::move(tensor));
   }
-  return OptimizerWork(job.optimizer, shard);
+  std::vector<ComputeWork> works = OptimizerWork(job.optimizer, part);
+  // Its own parameters are cast to those of compute.
+  if (sharding.has_master && !works.empty()) {
+    works.front().bytes +=
+        CastWork(sharding.storage, sharding.gather, part.parameter_count()).bytes;
+  }
+  return works;
 }
 
 int OptimizerStates(OptimizerKind optimizer) {
