@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "models/workload/model_flops.h"
 #include "sim/base/units.h"
@@ -30,19 +32,15 @@ std::vector<StepContext::Assumption> Assumptions(const ResolvedJob& resolved) {
   return assumptions;
 }
 
-// How far to trust the times. The figure is the median error of an uncalibrated alpha-beta ring
-// over 1265 published all_reduce measurements (models/README.md, "Collectives"); nothing like it is
-// known of the other algorithms.
+// Where the times come from; how far to trust them is added once they are known (step_trust.h).
 std::string Confidence(const JobSpec& job) {
   const bool communicates = job.plan.strategy != "none" && job.gpus() > 1;
-  std::string text = fmt::format("{} from preset '{}', not calibrated",
-                                 communicates ? "kernels and links" : "kernels", job.hardware.name);
-  if (!communicates) return text;
-  if (job.collectives.all_reduce.empty() || job.collectives.all_reduce == "ring") {
-    return text + "; this ring model is off by 44% (median) on published all_reduce points";
-  }
-  return text + fmt::format("; the {} model was not compared with measurements",
-                            job.collectives.all_reduce);
+  const std::size_t points = job.hardware.calibration.size();
+  std::string text = fmt::format(
+      "{} from preset '{}', {}", communicates ? "kernels and links" : "kernels", job.hardware.name,
+      points == 0 ? "not calibrated"
+                  : fmt::format("{} collective{} measured", points, points == 1 ? "" : "s"));
+  return text;
 }
 
 }  // namespace

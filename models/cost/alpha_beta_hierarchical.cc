@@ -17,7 +17,7 @@ double HierarchicalAllReduceSeconds(const CollectiveRequest& request,
     seconds += 2 * ((local - 1) * ToSeconds(intra.latency) + (local - 1) / local * transfer);
   }
   if (nodes > 1) {
-    const LinkShare uplink = NodeUplink(hardware);
+    const LinkShare uplink = GroupUplink(hardware, request.placement);
     // `local` rings carry bytes / local each and share the uplink: the node moves `bytes`.
     const double transfer = ToDouble(request.bytes) / uplink.bandwidth.value;
     seconds += 2 * (nodes - 1) * ToSeconds(uplink.latency) + 2 * (nodes - 1) / nodes * transfer;

@@ -1,35 +1,82 @@
 #include "models/cost/collective_cost.h"
 
+#include <cstddef>
+#include <unordered_map>
+
 #include "models/cost/alpha_beta.h"
-#include "sim/base/check.h"
+#include "models/cost/nccl_pricer.h"
 
 namespace stepsim {
 
-struct CollectivePricer::Impl {
-  HardwareSpec hardware;
-  CollectiveModelSpec spec;
-};
+namespace {
 
-CollectivePricer::CollectivePricer(const HardwareSpec& hardware, const CollectiveModelSpec& spec)
-    : impl_(std::make_unique<Impl>(Impl{hardware, spec})) {}
-CollectivePricer::~CollectivePricer() = default;
-CollectivePricer::CollectivePricer(CollectivePricer&&) noexcept = default;
-CollectivePricer& CollectivePricer::operator=(CollectivePricer&&) noexcept = default;
-
-CollectiveCost CollectivePricer::operator()(const CollectiveRequest& request) const {
-  CollectiveCost cost;
+CollectiveCost PriceAlphaBeta(const CollectiveRequest& request, const HardwareSpec& hardware,
+                              const CollectiveModelSpec& spec) {
   const bool is_hierarchical =
-      request.op == CollectiveOp::kAllReduce && impl_->spec.all_reduce == "hierarchical";
-  cost.seconds = is_hierarchical ? HierarchicalAllReduceSeconds(request, impl_->hardware)
-                                 : RingSeconds(request, impl_->hardware);
+      request.op == CollectiveOp::kAllReduce && spec.all_reduce == "hierarchical";
+  CollectiveCost cost;
+  cost.seconds = is_hierarchical ? HierarchicalAllReduceSeconds(request, hardware)
+                                 : RingSeconds(request, hardware);
   cost.nccl_seconds = cost.seconds;
   cost.algorithm = is_hierarchical ? "hierarchical" : "ring";
   cost.protocol = "simple";
   return cost;
 }
 
+struct RequestHash {
+  std::size_t operator()(const CollectiveRequest& r) const {
+    std::uint64_t hash = 0;
+    const auto mix = [&hash](std::int64_t value) {
+      hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15;
+      hash ^= hash >> 32;
+    };
+    mix(static_cast<std::int64_t>(r.op) * 64 + static_cast<std::int64_t>(r.dtype));
+    mix(r.bytes.value);
+    mix(r.placement.ranks);
+    mix(r.placement.nodes);
+    mix(r.placement.ranks_per_node);
+    mix(r.placement.job_gpus_per_node);
+    mix(r.placement.first_node);
+    mix(r.placement.last_node);
+    return static_cast<std::size_t>(hash);
+  }
+};
+
+}  // namespace
+
+struct CollectivePricer::Impl {
+  Impl(const HardwareSpec& hardware_in, const CollectiveModelSpec& spec_in)
+      : hardware(hardware_in), spec(spec_in), nccl(hardware_in, spec_in) {}
+
+  CollectiveCost Price(const CollectiveRequest& request) {
+    if (spec.model == CollectiveModel::kAlphaBeta) return PriceAlphaBeta(request, hardware, spec);
+    if (request.placement.ranks <= 1) return {};
+    return nccl.Price(request);
+  }
+
+  HardwareSpec hardware;
+  CollectiveModelSpec spec;
+  NcclPricer nccl;
+  std::unordered_map<CollectiveRequest, CollectiveCost, RequestHash> seen;
+};
+
+CollectivePricer::CollectivePricer(const HardwareSpec& hardware, const CollectiveModelSpec& spec)
+    : impl_(std::make_unique<Impl>(hardware, spec)) {}
+CollectivePricer::~CollectivePricer() = default;
+CollectivePricer::CollectivePricer(CollectivePricer&&) noexcept = default;
+CollectivePricer& CollectivePricer::operator=(CollectivePricer&&) noexcept = default;
+
+CollectiveCost CollectivePricer::operator()(const CollectiveRequest& request) const {
+  const auto found = impl_->seen.find(request);
+  if (found != impl_->seen.end()) return found->second;
+  return impl_->seen.emplace(request, impl_->Price(request)).first->second;
+}
+
 std::vector<CollectiveCost> CollectivePricer::Candidates(const CollectiveRequest& request) const {
-  return {(*this)(request)};
+  if (impl_->spec.model == CollectiveModel::kAlphaBeta || request.placement.ranks <= 1) {
+    return {(*this)(request)};
+  }
+  return impl_->nccl.Candidates(request);
 }
 
 double BusFactor(CollectiveOp op, std::int64_t ranks) {

@@ -26,11 +26,13 @@ struct CollectiveRequest {
   Bytes bytes;  // as CollectiveWork counts it
   DType dtype = DType::kBf16;
   Placement placement;
+  bool operator==(const CollectiveRequest&) const = default;
 };
 
 struct CollectiveCost {
   double seconds = 0;          // alone, with corrections and calibration
   double nccl_seconds = 0;     // as NCCL's own table predicts: what NCCL chooses by
+  double latency_seconds = 0;  // the part of `seconds` that does not depend on the bytes
   std::string_view algorithm;  // "ring"; names live as long as the program
   std::string_view protocol;   // "ll128"
   std::int64_t channels = 0;
@@ -44,6 +46,8 @@ struct CollectiveCost {
 };
 
 // REQUIRES of all requests: placement.ranks >= 1, bytes >= 0. A group of one rank takes no time.
+// Remembers what it was asked, so that asking again costs a look-up. Not to be shared by threads:
+// each takes its own.
 class CollectivePricer {
  public:
   // Copies what it needs. Throws nothing: the spec has been checked (CheckCollectiveSpec).
@@ -52,7 +56,8 @@ class CollectivePricer {
   CollectivePricer(CollectivePricer&&) noexcept;
   CollectivePricer& operator=(CollectivePricer&&) noexcept;
 
-  // What NCCL would choose (or the job pins).
+  // What NCCL would choose (or the job pins). Throws ConfigError, with the reason for every
+  // algorithm, where the job's choice leaves none for this collective and group.
   CollectiveCost operator()(const CollectiveRequest& request) const;
   // Every enabled algorithm and protocol, in the order of the table; the choice included.
   std::vector<CollectiveCost> Candidates(const CollectiveRequest& request) const;

@@ -1,6 +1,7 @@
 #include "models/cost/graph_cost.h"
 
 #include "models/cost/collective_cost.h"
+#include "models/cost/host_cost.h"
 #include "models/cost/kernel_cost.h"
 #include "models/topology/placement.h"
 #include "sim/base/check.h"
@@ -8,14 +9,10 @@
 namespace stepsim {
 namespace {
 
-// Walking one autograd node on the host (DDP's search for unused parameters): a pointer chase and a
-// hash look-up in C++, some hundred nanoseconds.
-constexpr double kSecondsPerGraphNode = 0.3e-6;
-
 class Pricer {
  public:
   Pricer(const TaskGraph& graph, const JobSpec& job)
-      : job_(job), collective_(job.hardware, job.collectives) {
+      : job_(job), host_times_(TimesOf(job)), collective_(job.hardware, job.collectives) {
     for (const GroupId g : AllIds<GroupId>(graph.group_count())) {
       placements_.push_back(PlaceGroup(graph.group(g).ranks, job.gpus_per_node));
     }
@@ -25,11 +22,16 @@ class Pricer {
     return PriceKernel(work, job_.hardware.gpu).seconds;
   }
   double operator()(const HostWork& work) const {
-    return work.launches * ToSeconds(job_.simulate.launch_overhead) +
-           work.graph_nodes * kSecondsPerGraphNode;
+    return ToSeconds(HostDuration(work, host_times_));
   }
   double operator()(const CollectiveWork& work) const { return PriceOf(work).seconds; }
   double operator()(const OpaqueWork&) const { SIM_CHECK(false, "opaque work has no price"); }
+
+  Duration DurationOf(const Work& work) const {
+    const auto* host = std::get_if<HostWork>(&work);
+    return host != nullptr ? HostDuration(*host, host_times_)
+                           : DurationFromSeconds(std::visit(*this, work));
+  }
 
   CollectiveChoice Choice(const Work& work) const {
     const auto* collective = std::get_if<CollectiveWork>(&work);
@@ -41,21 +43,33 @@ class Pricer {
   Occupancy OccupancyOf(const Work& work) const {
     Occupancy occupancy;
     occupancy.kind = KindOf(work);
-    const double seconds = std::visit(*this, work);
     if (const auto* kernel = std::get_if<ComputeWork>(&work)) {
       const KernelCost cost = PriceKernel(*kernel, job_.hardware.gpu);
       occupancy.compute_class = kernel->compute_class;
       occupancy.tiles = cost.tiles;
       occupancy.tiles_per_sm = cost.tiles_per_sm;
-      if (seconds > 0) occupancy.hbm = ToDouble(kernel->bytes) / seconds;
+      occupancy.partial_wave = cost.partial_wave;
+      if (cost.seconds > 0) occupancy.hbm = ToDouble(kernel->bytes) / cost.seconds;
     } else if (const auto* collective = std::get_if<CollectiveWork>(&work)) {
       const CollectiveCost cost = PriceOf(*collective);
       occupancy.sms = cost.sms;
       occupancy.intra = cost.intra_share;
       occupancy.network = cost.network_share;
-      if (seconds > 0) occupancy.hbm = cost.hbm_bytes / seconds;
+      if (cost.seconds > 0) occupancy.hbm = cost.hbm_bytes / cost.seconds;
     }
     return occupancy;
+  }
+
+  CostTrust TrustOf(const Work& work) const {
+    if (const auto* kernel = std::get_if<ComputeWork>(&work)) {
+      const KernelCost cost = PriceKernel(*kernel, job_.hardware.gpu);
+      return {cost.residual, cost.is_extrapolated};
+    }
+    if (const auto* collective = std::get_if<CollectiveWork>(&work)) {
+      const CollectiveCost cost = PriceOf(*collective);
+      return {cost.residual, cost.is_extrapolated};
+    }
+    return {};
   }
 
  private:
@@ -64,6 +78,7 @@ class Pricer {
   }
 
   const JobSpec& job_;
+  HostTimes host_times_;
   CollectivePricer collective_;
   IdVector<GroupId, Placement> placements_;  // once each: a group may have a million ranks
 };
@@ -74,9 +89,10 @@ GraphCosts PriceGraph(const TaskGraph& graph, const JobSpec& job) {
   const Pricer pricer(graph, job);
   GraphCosts priced;
   for (const WorkId w : AllIds<WorkId>(graph.work_count())) {
-    priced.costs.push_back({DurationFromSeconds(std::visit(pricer, graph.work(w))), {}});
+    priced.costs.push_back({pricer.DurationOf(graph.work(w)), {}});
     priced.choices.push_back(pricer.Choice(graph.work(w)));
     priced.occupancy.push_back(pricer.OccupancyOf(graph.work(w)));
+    priced.trust.push_back(pricer.TrustOf(graph.work(w)));
   }
   return priced;
 }

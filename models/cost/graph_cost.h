@@ -8,10 +8,17 @@
 
 namespace stepsim {
 
+// How well is a price known?
+struct CostTrust {
+  double residual = 0;           // median |error| where its model was fitted; 0: unknown
+  bool is_extrapolated = false;  // outside the sizes or shapes of that fit
+};
+
 struct GraphCosts {
   TaskCosts costs;
   IdVector<WorkId, CollectiveChoice> choices;
   IdVector<WorkId, Occupancy> occupancy;
+  IdVector<WorkId, CostTrust> trust;
 };
 
 // REQUIRES: the graph holds no OpaqueWork. Durations are rounded up to a picosecond.

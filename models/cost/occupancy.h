@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "sim/graph/work.h"
 
@@ -16,12 +17,16 @@ struct Occupancy {
   // persistent kernel or one of very many small blocks, whose rate follows the SMs without steps.
   double tiles = 0;
   double tiles_per_sm = 1;
+  // Time of a nearly empty last wave over that of a full one; unset: the profile's
+  // gpu.contention.partial_wave.
+  std::optional<double> partial_wave;
   // Collectives: SMs held from the moment the kernel is resident.
   double sms = 0;
 
   double hbm = 0;      // bytes/s through HBM while it runs alone
-  double intra = 0;    // share of the rank's NVLink (or PCIe) bandwidth, 0..1
-  double network = 0;  // share of the rank's part of the NICs, 0..1
+  // Shares of what the link reaches (bandwidth x efficiency), 0..1:
+  double intra = 0;    // the rank's NVLink (or PCIe)
+  double network = 0;  // the rank's part of the NICs
 };
 
 }  // namespace stepsim

@@ -20,8 +20,10 @@ std::vector<std::pair<std::string, Bytes>> StaticMemory(const JobSpec& job,
   const auto states = std::int64_t{OptimizerStates(job.optimizer)};
   Bytes parameters, gradients, optimizer;
   for (const ParameterTensor& tensor : workload.parameters) {
+    // A tensor may have a type of its own where compute and storage do not differ.
     const auto part = [&](DType dtype, std::int64_t shards) {
-      return SizeOf(dtype, (tensor.elements + shards - 1) / shards);
+      const bool is_plain = sharding.gather == sharding.storage;
+      return SizeOf(is_plain ? tensor.dtype : dtype, (tensor.elements + shards - 1) / shards);
     };
     const bool is_shared = !sharding.has_master;
     parameters += part(is_shared ? sharding.storage : sharding.gather, sharding.shards);

@@ -1,5 +1,6 @@
 #include "models/parallel/build_step.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <string>
@@ -25,11 +26,13 @@ class StepBuilder {
     for (std::int32_t m = 0; m < microsteps; ++m) {
       const Moment moment{rank_, m, step, m == 0, m + 1 == microsteps};
       rank_.SetPosition(Phase::kForward, {m, step});
+      rank_.BeginGraph();
       Forward(moment);
       rank_.SetPosition(Phase::kBackward, {m, step});
       Backward(moment);
       if (moment.is_last_microstep) Optimize(moment);
     }
+    if (job_.host.synchronize) rank_.Synchronize();
   }
 
  private:
@@ -107,9 +110,34 @@ class StepBuilder {
   Strategy& strategy_;
 };
 
+LaunchModel LaunchModelOf(const JobSpec& job, HostThread host) {
+  LaunchModel model;
+  model.has_host = host == HostThread::kLaunches;
+  model.has_handovers = TimesOf(job).event_handover > Duration::zero();
+  model.captures_graphs = job.host.cuda_graphs;
+  model.connections = job.host.max_connections;
+  return model;
+}
+
+// A host that runs ahead is at its steady pace from the second step on: in the first it starts
+// together with the device. Before the very first iteration of a job there is nothing.
+std::int64_t StepsOf(const JobSpec& job, HostThread host) {
+  const bool is_first =
+      job.plan.strategy == "ddp" && job.plan.ddp.iteration == DdpIteration::kFirst;
+  const bool runs_ahead = host == HostThread::kLaunches && !job.host.synchronize;
+  return std::max<std::int64_t>(job.simulate.steps, runs_ahead && !is_first ? 2 : 1);
+}
+
+HostWork Difference(const HostWork& now, const HostWork& before) {
+  return {.launches = now.launches - before.launches,
+          .graph_nodes = now.graph_nodes - before.graph_nodes,
+          .collective_calls = now.collective_calls - before.collective_calls,
+          .graph_launches = now.graph_launches - before.graph_launches};
+}
+
 }  // namespace
 
-TaskGraph BuildStep(const JobSpec& job, const Workload& workload) {
+BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread host) {
   const std::int64_t simulated = job.simulate.all_ranks ? job.gpus() : 1;
   const StrategyRow* row = FindStrategy(job.plan.strategy);
   SIM_CHECK(row != nullptr, "the job names an unknown strategy");
@@ -134,11 +162,12 @@ TaskGraph BuildStep(const JobSpec& job, const Workload& workload) {
   };
 
   Meetings meetings(static_cast<std::size_t>(simulated));
-  const bool models_host = job.simulate.launch_overhead > Duration::zero();
+  const LaunchModel model = LaunchModelOf(job, host);
+  HostWork host_work;
   for (std::int64_t r = 0; r < simulated; ++r) {
     const RankId id = graph.AddRank(
         {static_cast<std::int32_t>(r), static_cast<std::int32_t>(job.gpus() / simulated)});
-    RankProgram rank(graph, meetings, id, models_host);
+    RankProgram rank(graph, meetings, id, model);
     for (const auto& [category, bytes] : StaticMemory(job, workload)) {
       graph.AddResidentMemory(id, category, bytes);
     }
@@ -152,9 +181,13 @@ TaskGraph BuildStep(const JobSpec& job, const Workload& workload) {
                                      : data_parallel;
     const auto strategy = row->make({job, workload, rank, data_parallel, shard, replicate});
     StepBuilder builder(job, workload, rank, *strategy);
-    for (std::int32_t step = 0; step < job.simulate.steps; ++step) builder.BuildStepNumber(step);
+    for (std::int32_t step = 0; step < StepsOf(job, host); ++step) {
+      const HostWork before = rank.host_work();
+      builder.BuildStepNumber(step);
+      if (r == 0) host_work = Difference(rank.host_work(), before);
+    }
   }
-  return std::move(graph).Build();
+  return {std::move(graph).Build(), host_work};
 }
 
 }  // namespace stepsim

@@ -1,5 +1,9 @@
 // What does every rank do in a step, in host order? Walks micro-steps and units and calls the
 // strategy at the moments at which the frameworks act. The graph has no durations.
+//
+//   BuiltStep step = BuildStep(job, workload);
+//   ... simulate step.graph; if step.host_work takes longer than that, the host sets the pace:
+//   step = BuildStep(job, workload, HostThread::kLaunches);
 #pragma once
 
 #include "models/spec/job.h"
@@ -8,7 +12,19 @@
 
 namespace stepsim {
 
+// Is the host thread in the graph? (models/README.md, "Host": when it is not needed.)
+enum class HostThread {
+  kAhead,     // no: every launch is done before the device comes to it
+  kLaunches,  // yes: one task before every kernel, and at least two steps where it runs ahead
+};
+
+struct BuiltStep {
+  TaskGraph graph;
+  HostWork host_work;  // of the last step, on the first simulated rank
+};
+
 // One simulated rank stands for all replicas, unless the job unfolds them.
-TaskGraph BuildStep(const JobSpec& job, const Workload& workload);
+BuiltStep BuildStep(const JobSpec& job, const Workload& workload,
+                    HostThread host = HostThread::kAhead);
 
 }  // namespace stepsim

@@ -1,6 +1,7 @@
 #include "models/parallel/rank_program.h"
 
 #include <array>
+#include <utility>
 
 namespace stepsim {
 
@@ -11,13 +12,21 @@ void Meetings::Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, Ta
   graph.Join(position->second, member);
 }
 
-RankProgram::RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId rank, bool models_host)
-    : graph_(graph), meetings_(meetings), rank_(rank), compute_(AddStream("compute")) {
-  if (models_host) host_ = graph_.AddStream(rank_, "host");
+RankProgram::RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId rank,
+                         const LaunchModel& model)
+    : graph_(graph),
+      meetings_(meetings),
+      rank_(rank),
+      model_(model),
+      queues_(model.connections),
+      compute_(AddStream("compute")) {
+  if (model.has_host) host_ = graph_.AddStream(rank_, "host");
 }
 
-StreamId RankProgram::NoteStream(StreamId stream) {
-  waits_[stream];
+StreamId RankProgram::AddStream(const std::string& name) {
+  const StreamId stream = graph_.AddStream(rank_, name);
+  streams_[stream].name = name;
+  queues_.AddStream(stream);
   return stream;
 }
 
@@ -34,22 +43,69 @@ TaskId RankProgram::AddTask(StreamId stream, const Work& work, std::string name,
   return graph_.AddTask(graph_.AddWork(work), label, std::array{stream, queue});
 }
 
+void RankProgram::Count(const HostWork& work) {
+  host_work_.launches += work.launches;
+  host_work_.graph_nodes += work.graph_nodes;
+  host_work_.collective_calls += work.collective_calls;
+  host_work_.graph_launches += work.graph_launches;
+}
+
+// What the host does for one kernel. Returns what the kernel waits for, kNoId for nothing.
+TaskId RankProgram::LaunchFromHost(Stream& stream, const Work& work) {
+  if (model_.captures_graphs) {
+    return std::exchange(stream.graph_launch, graph_launch_) == graph_launch_ ? kNoId<TaskId>
+                                                                              : graph_launch_;
+  }
+  HostWork host;
+  if (const auto* kernel = std::get_if<ComputeWork>(&work)) {
+    host.launches = kernel->kernels;
+  } else {
+    host.collective_calls = 1;
+  }
+  const bool is_launched =
+      host.launches + host.collective_calls > 0;  // else: inside another kernel
+  Count(host);
+  return host_ == kNoId<StreamId> || !is_launched ? kNoId<TaskId> : AddHostTask(host, "launch");
+}
+
+// The event's way takes its time beside the streams: it uses nothing of the device.
+StreamEvent RankProgram::HandOver(StreamId events, const StreamEvent& event) {
+  const TaskId task = AddTask(events, HostWork{.handovers = 1}, "event", Site::kNone);
+  graph_.AddDependency(event.last, task);
+  return {task, events};
+}
+
 TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, Site site) {
   return LaunchOn(stream, kNoId<StreamId>, work, std::move(name), site);
 }
 
 TaskId RankProgram::LaunchOn(StreamId stream, StreamId queue, const Work& work, std::string name,
                              Site site) {
-  TaskId launch = kNoId<TaskId>;
-  if (host_ != kNoId<StreamId>) {
-    const auto* kernel = std::get_if<ComputeWork>(&work);
-    const HostWork host{.launches = kernel != nullptr ? kernel->kernels : 1};
-    launch = AddTask(host_, host, "launch", Site::kNone);
-    AddWaits(host_, launch);
+  Stream& state = streams_.at(stream);
+  const TaskId launch = LaunchFromHost(state, work);
+  if (model_.has_handovers) {
+    for (StreamEvent& event : state.waits) {
+      if (state.events == kNoId<StreamId>)
+        state.events = graph_.AddStream(rank_, "events to " + state.name);
+      event = HandOver(state.events, event);
+    }
   }
+  std::vector<StreamEvent> waits = std::exchange(state.waits, {});
+  const StreamEvent previous = Record(stream);
   const TaskId task = AddTask(stream, work, std::move(name), site, queue);
   if (launch != kNoId<TaskId>) graph_.AddDependency(launch, task);
-  AddWaits(stream, task);
+  for (const StreamEvent& event : waits) graph_.AddDependency(event.last, task);
+  if (queues_.are_shared()) {
+    LaunchQueues::Before before;
+    if (previous.last != kNoId<TaskId>) before[stream] = previous.last;
+    for (const StreamEvent& event : waits) {
+      const auto [known, is_new] = before.emplace(event.stream, event.last);
+      if (Index(known->second) < Index(event.last)) known->second = event.last;
+    }
+    for (const TaskId other : queues_.Launch(stream, std::move(before))) {
+      graph_.AddDependency(other, task);
+    }
+  }
   return task;
 }
 
@@ -67,16 +123,54 @@ TaskId RankProgram::LaunchCollective(StreamId stream, const CollectiveWork& work
 }
 
 void RankProgram::RunOnHost(const HostWork& work, std::string name) {
-  if (host_ != kNoId<StreamId>) AddTask(host_, work, std::move(name), Site::kNone);
+  Count(work);
+  if (host_ != kNoId<StreamId>) AddHostTask(work, std::move(name));
+}
+
+// On the host thread, behind what the host waits for.
+TaskId RankProgram::AddHostTask(const HostWork& work, std::string name) {
+  const TaskId task = AddTask(host_, work, std::move(name), Site::kNone);
+  for (const StreamEvent& event : std::exchange(host_waits_, {})) {
+    graph_.AddDependency(event.last, task);
+  }
+  return task;
+}
+
+// Of two events of one stream the later one is enough.
+void RankProgram::AddWait(std::vector<StreamEvent>& waits, StreamEvent event) {
+  for (StreamEvent& wait : waits) {
+    if (wait.stream != event.stream) continue;
+    if (Index(wait.last) < Index(event.last)) wait.last = event.last;
+    return;
+  }
+  waits.push_back(event);
 }
 
 void RankProgram::BlockHost(StreamEvent event) {
   if (event.last == kNoId<TaskId>) return;
-  for (auto& [stream, waits] : waits_) waits.push_back(event.last);
+  if (host_ != kNoId<StreamId>) return AddWait(host_waits_, event);
+  for (auto& [stream, state] : streams_) AddWait(state.waits, event);
+}
+
+void RankProgram::BeginGraph() {
+  if (!model_.captures_graphs) return;
+  const HostWork launch{.graph_launches = 1};
+  Count(launch);
+  if (host_ == kNoId<StreamId>) return;
+  graph_launch_ = AddHostTask(launch, "graph launch");
+}
+
+void RankProgram::Synchronize() {
+  if (host_ == kNoId<StreamId>) return;
+  const TaskId task = AddHostTask(HostWork{}, "synchronize");
+  for (const auto& [stream, state] : streams_) {
+    const StreamEvent event = Record(stream);
+    if (event.last != kNoId<TaskId>) graph_.AddDependency(event.last, task);
+  }
 }
 
 void RankProgram::Wait(StreamId stream, StreamEvent event) {
-  if (event.last != kNoId<TaskId>) waits_[stream].push_back(event.last);
+  if (event.last != kNoId<TaskId>) streams_.at(stream).waits.push_back(event);
 }
 
 }  // namespace stepsim

@@ -5,8 +5,8 @@
 //   TaskId r = rank.LaunchCollective(nccl, all_reduce, {.name = "bucket 0", .site = ...});
 //   rank.Wait(rank.compute(), rank.Record(nccl));
 //
-// An event wait takes effect on the next launch of that stream. With a launch overhead every launch
-// is preceded by its time on the rank's host thread.
+// An event wait takes effect on the next launch of that stream. What the launches cost and how the
+// device orders them follows from the LaunchModel.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/parallel/launch_queues.h"
 #include "sim/graph/task_graph_builder.h"
 
 namespace stepsim {
@@ -32,22 +33,30 @@ class Meetings {
   std::map<std::pair<GroupId, std::size_t>, RendezvousId> rendezvous_;
 };
 
+struct LaunchModel {
+  bool has_host = false;          // every launch is a task on the rank's host thread
+  bool has_handovers = false;     // an event takes time from one stream to another
+  bool captures_graphs = false;   // launches belong to the CUDA graph begun last
+  std::int64_t connections = 32;  // hardware queues (launch_queues.h)
+};
+
 // Everything recorded on a stream so far.
 struct StreamEvent {
   TaskId last = kNoId<TaskId>;  // kNoId: nothing was there
+  StreamId stream = kNoId<StreamId>;
 };
 
 class RankProgram {
  public:
-  // `models_host`: launches cost time on a host thread.
-  RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId rank, bool models_host);
+  RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId rank, const LaunchModel& model);
 
   RankId rank() const { return rank_; }
   StreamId compute() const { return compute_; }
   TaskGraphBuilder& graph() { return graph_; }
-  StreamId AddStream(const std::string& name) { return NoteStream(graph_.AddStream(rank_, name)); }
+  StreamId AddStream(const std::string& name);
+  // A queue that is no stream of its own: NCCL's order of the calls of one communicator.
   StreamId AddCommunicator(const std::string& name) {
-    return NoteStream(graph_.AddStream(rank_, name, /*is_queue=*/true));
+    return graph_.AddStream(rank_, name, /*is_queue=*/true);
   }
 
   // Where the program is: recorded with every launch.
@@ -60,32 +69,54 @@ class RankProgram {
   // communicator runs its calls in launch order); kNoId where the stream has it to itself.
   TaskId LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name, Site site,
                           StreamId communicator = kNoId<StreamId>);
-  // Time on the host thread alone; does nothing when the host is not modelled.
+  // Time on the host thread alone.
   void RunOnHost(const HostWork& work, std::string name);
+  // The launches that follow are nodes of one CUDA graph. Does nothing when none are captured.
+  void BeginGraph();
+  // The host waits until the device has done everything that was launched.
+  void Synchronize();
 
   // The host waits for an event (cudaEventSynchronize): nothing launched from here on, on whatever
   // stream, starts before it.
   void BlockHost(StreamEvent event);
 
-  StreamEvent Record(StreamId stream) const { return {graph_.last_on(stream)}; }
+  StreamEvent Record(StreamId stream) const { return {graph_.last_on(stream), stream}; }
   void Wait(StreamId stream, StreamEvent event);
 
+  // All that the host thread has done so far, modelled as tasks or not.
+  const HostWork& host_work() const { return host_work_; }
+
  private:
-  StreamId NoteStream(StreamId stream);
-  void AddWaits(StreamId stream, TaskId task);
+  struct Stream {
+    std::string name;
+    std::vector<StreamEvent> waits;       // what the next launch waits for
+    StreamId events = kNoId<StreamId>;    // where the hand-overs to it take their time
+    TaskId graph_launch = kNoId<TaskId>;  // of the CUDA graph that its last kernel belongs to
+  };
+
   TaskId AddTask(StreamId stream, const Work& work, std::string name, Site site,
                  StreamId queue = kNoId<StreamId>);
   TaskId LaunchOn(StreamId stream, StreamId queue, const Work& work, std::string name, Site site);
+  TaskId AddHostTask(const HostWork& work, std::string name);
+  static void AddWait(std::vector<StreamEvent>& waits, StreamEvent event);
+  void Count(const HostWork& work);
+  TaskId LaunchFromHost(Stream& stream, const Work& work);
+  StreamEvent HandOver(StreamId events, const StreamEvent& event);
 
   TaskGraphBuilder& graph_;
   Meetings& meetings_;
   RankId rank_;
-  std::map<StreamId, std::vector<TaskId>> waits_;  // events that the next launch waits for
+  LaunchModel model_;
+  LaunchQueues queues_;
+  std::map<StreamId, Stream> streams_;
   StreamId host_ = kNoId<StreamId>;
   StreamId compute_;
+  TaskId graph_launch_ = kNoId<TaskId>;   // of the CUDA graph begun last
   std::map<GroupId, std::size_t> calls_;  // collectives issued so far, per group
   Phase phase_ = Phase::kOther;
   Position position_;
+  HostWork host_work_;
+  std::vector<StreamEvent> host_waits_;  // what the host thread waits for before it goes on
 };
 
 }  // namespace stepsim

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "models/spec/check_collectives.h"
 #include "models/spec/sharding.h"
 #include "sim/base/units.h"
 
@@ -43,6 +44,7 @@ bool KeepsFirstBuckets(const JobSpec& job) {
 bool HasOneBucket(const JobSpec& job) {
   return UsesDdp(job) && job.plan.ddp.iteration == DdpIteration::kFirst && !KeepsFirstBuckets(job);
 }
+bool UsesGraphs(const JobSpec& job) { return job.host.cuda_graphs; }
 bool HasCapList(const JobSpec& job) { return !job.plan.ddp.bucket_cap_mb_list.empty(); }
 bool HasNoPositionTable(const JobSpec& job) {
   const TransformerSpec* spec = TransformerOf(job);
@@ -91,30 +93,60 @@ constexpr std::array kIneffective = {
                 [](const JobSpec& j) { return j.batch.gradient_accumulation_steps == 1; }},
     Ineffective{"batch.sequence_length", "a model that is a list of layers",
                 [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
+    Ineffective{"kernels", "a model that is a list of layers",
+                [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
+    Ineffective{"attention", "a model that is a list of layers",
+                [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
+    Ineffective{"optimizer_impl", "optimizer: none",
+                [](const JobSpec& j) { return j.optimizer == OptimizerKind::kNone; }},
     Ineffective{"model.transformer.max_positions", "positions that are not learned",
                 HasNoPositionTable},
     Ineffective{"network", "nodes: 1", [](const JobSpec& j) { return j.nodes == 1; }},
+    Ineffective{"host.launch", "host.cuda_graphs: true", UsesGraphs},
+    Ineffective{"simulate.launch_overhead", "host.cuda_graphs: true", UsesGraphs},
+    Ineffective{"host.collective_call", "host.cuda_graphs: true", UsesGraphs},
+    Ineffective{"host.graph_launch", "host.cuda_graphs: false",
+                [](const JobSpec& j) { return !UsesGraphs(j); }},
+    Ineffective{"host.collective_call", "plan.strategy: none",
+                [](const JobSpec& j) { return !UsesDdp(j); }},
+    Ineffective{"host.event_handover", "plan.strategy: none",
+                [](const JobSpec& j) { return !UsesDdp(j); }},
+    Ineffective{"host.stream_priority", "plan.strategy: none",
+                [](const JobSpec& j) { return !UsesDdp(j); }},
 };
 
 // A given key at or below `path` is reported once, at the highest one that was given.
-void CheckEffect(const JobSpec& job, FieldReading& reading) {
-  std::vector<std::string> reported;
-  for (const Ineffective& rule : kIneffective) {
-    const auto given = reading.given.find(rule.path);
-    if (given == reading.given.end() || !rule.holds(job)) continue;
-    const bool is_inside_another = std::any_of(
-        reported.begin(), reported.end(),
-        [&](const std::string& path) { return rule.path.substr(0, path.size()) == path; });
-    if (is_inside_another) continue;
-    reported.emplace_back(rule.path);
-    const bool is_set = OriginText(given->second) == "--set";
-    reading.diagnostics.Add(
-        given->second,
-        fmt::format("{}: has no effect with {}{}", rule.path,
-                    fmt::format(fmt::runtime(rule.reason), fmt::arg("strategy", job.plan.strategy)),
-                    is_set ? "" : fmt::format("; take it out with --set {}=null", rule.path)));
+class EffectChecker {
+ public:
+  EffectChecker(const JobSpec& job, FieldReading& reading) : job_(job), reading_(reading) {}
+
+  template <class Rules>
+  void Check(const Rules& rules) {
+    for (const auto& rule : rules) {
+      const auto given = reading_.given.find(rule.path);
+      if (given == reading_.given.end() || !rule.holds(job_)) continue;
+      const bool is_inside_another = std::any_of(
+          reported_.begin(), reported_.end(),
+          [&](const std::string& path) { return rule.path.substr(0, path.size()) == path; });
+      if (is_inside_another) continue;
+      reported_.emplace_back(rule.path);
+      const bool is_set = OriginText(given->second) == "--set";
+      reading_.diagnostics.Add(
+          given->second,
+          fmt::format("{}: has no effect with {}{}", rule.path, ReasonOf(rule.reason),
+                      is_set ? "" : fmt::format("; take it out with --set {}=null", rule.path)));
+    }
   }
-}
+
+ private:
+  std::string ReasonOf(std::string_view reason) const {
+    return fmt::format(fmt::runtime(reason), fmt::arg("strategy", job_.plan.strategy));
+  }
+
+  const JobSpec& job_;
+  FieldReading& reading_;
+  std::vector<std::string> reported_;
+};
 
 // A network of one node can only be set by hand: a profile always has one.
 void CheckNetworkSettings(const JobSpec& job, FieldReading& reading) {
@@ -147,19 +179,9 @@ class JobChecker {
       CheckLayerListSize(list);
       CheckTaskCount(static_cast<std::int64_t>(list.layers.size()));
     }
+    CheckHost();
     CheckDdp();
     CheckSharding();
-  }
-
- private:
-  // A check is meaningless when one of the values it compares could not be read.
-  bool AnyInvalid(std::initializer_list<std::string_view> paths) const {
-    return std::any_of(paths.begin(), paths.end(),
-                       [&](std::string_view path) { return reading_.IsInvalid(path); });
-  }
-
-  void Report(std::string_view path, std::string_view message) {
-    reading_.diagnostics.Add(reading_.PlaceOf(path), fmt::format("{}: {}", path, message));
   }
 
   void CheckCluster() {
@@ -189,6 +211,17 @@ class JobChecker {
                                            "'folded'",
                                            job_.gpus(), kMostUnfolded));
     }
+  }
+
+ private:
+  // A check is meaningless when one of the values it compares could not be read.
+  bool AnyInvalid(std::initializer_list<std::string_view> paths) const {
+    return std::any_of(paths.begin(), paths.end(),
+                       [&](std::string_view path) { return reading_.IsInvalid(path); });
+  }
+
+  void Report(std::string_view path, std::string_view message) {
+    reading_.diagnostics.Add(reading_.PlaceOf(path), fmt::format("{}: {}", path, message));
   }
 
   void CheckPeak() {
@@ -304,7 +337,7 @@ class JobChecker {
 
   // Everything that is computed from these sizes must stay below 2^63.
   void CheckActivations(double size) {
-    constexpr double kMost = 1e17;
+    constexpr double kMost = 3e16;  // eager kernels move up to 120 bytes for each
     if (size <= kMost) return;
     Report("batch", fmt::format("found activations of about {} elements in a micro-step, allowed: "
                                 "at most {}",
@@ -322,6 +355,18 @@ class JobChecker {
            fmt::format("found {} layers x micro-steps x steps x simulated ranks, allowed: at most "
                        "{}",
                        FormatCount(count), FormatCount(kMost)));
+  }
+
+  void CheckHost() {
+    if (reading_.IsGiven("simulate.launch_overhead") && reading_.IsGiven("host.launch")) {
+      Report("simulate.launch_overhead", "found beside host.launch, allowed: one of the two");
+    }
+    if (UsesDdp(job_) && UsesGraphs(job_) && KeepsFirstBuckets(job_)) {
+      Report(
+          "host.cuda_graphs",
+          "found 'true' with plan.ddp.find_unused_parameters: true, allowed: one of the two: the "
+          "search runs on the host and cannot be captured");
+    }
   }
 
   void CheckDdp() {
@@ -352,13 +397,17 @@ class JobChecker {
   FieldReading& reading_;
 };
 
-void SetOrigin(FieldReading& reading, std::string_view path, std::int64_t value,
+void SetOrigin(FieldReading& reading, std::string_view path, std::string value,
                std::string_view origin) {
   for (ValueOrigin& entry : reading.origins) {
     if (entry.field != path) continue;
-    entry.value = fmt::format("{}", value);
+    entry.value = value;
     entry.origin = std::string(origin);
   }
+}
+void SetOrigin(FieldReading& reading, std::string_view path, std::int64_t value,
+               std::string_view origin) {
+  SetOrigin(reading, path, fmt::format("{}", value), origin);
 }
 
 }  // namespace
@@ -397,17 +446,39 @@ void DeriveDefaults(JobSpec& job, FieldReading& reading) {
     job.plan.data_parallel = job.gpus();
     SetOrigin(reading, "plan.data_parallel", job.gpus(), "all GPUs");
   }
+  if (const auto launch = std::exchange(job.simulate.launch_overhead, std::nullopt)) {
+    job.host.launch = launch;
+    for (const ValueOrigin& entry : reading.origins) {
+      if (entry.field != "simulate.launch_overhead") continue;
+      SetOrigin(reading, "host.launch", entry.value, entry.field);
+      break;
+    }
+  }
 }
 
 void CheckJob(const JobSpec& job, FieldReading& reading) {
-  CheckEffect(job, reading);
+  EffectChecker effect(job, reading);
+  effect.Check(kIneffective);
+  effect.Check(IneffectiveCollectiveKeys());
   CheckNetworkSettings(job, reading);
   JobChecker(job, reading).Check();
+  if (UsesDdp(job)) CheckCollectives(job, reading);
+}
+
+void CheckCluster(const JobSpec& job, FieldReading& reading) {
+  EffectChecker(job, reading).Check(IneffectiveCollectiveKeys());
+  JobChecker(job, reading).CheckCluster();
+  CheckCollectives(job, reading);
+  if (job.nodes != 1 || !reading.IsGiven("network")) return;
+  reading.diagnostics.Add(reading.PlaceOf("network"), "network: has no effect with nodes: 1");
 }
 
 std::vector<std::string_view> KeysWithoutEffect(const JobSpec& job) {
   std::vector<std::string_view> paths;
   for (const Ineffective& rule : kIneffective) {
+    if (rule.holds(job)) paths.push_back(rule.path);
+  }
+  for (const IneffectiveCollectiveKey& rule : IneffectiveCollectiveKeys()) {
     if (rule.holds(job)) paths.push_back(rule.path);
   }
   return paths;

@@ -22,6 +22,10 @@ void DeriveTransformerDefaults(TransformerSpec& spec, const std::string& path,
 // Adds a diagnostic for every contradiction and for every given key without any effect.
 void CheckJob(const JobSpec& job, FieldReading& reading);
 
+// The part of it that a machine alone can fail: its size, a network without a second node, the keys
+// of `collectives:`.
+void CheckCluster(const JobSpec& job, FieldReading& reading);
+
 // The keys that mean nothing in this job ("plan.ddp" without DDP); the resolved job omits them.
 std::vector<std::string_view> KeysWithoutEffect(const JobSpec& job);
 

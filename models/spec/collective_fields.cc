@@ -21,14 +21,19 @@ const std::vector<std::string> kCollectiveNames = {
 const StructTable<CollectiveCorrection>& CorrectionRowFields() {
   using C = CollectiveCorrection;
   static const StructTable<C> table{
-      Field("transport", &C::transport, "of the slowest link of the group; * for any"),
+      Field(
+          "transport", &C::transport,
+          "of the slowest link of the group; node: any inside a node; network: any between nodes; "
+          "*: any"),
+      Field("generation", &C::generation,
+            "of the GPU: volta, ampere, hopper, blackwell; * for any"),
       Field("algorithm", &C::algorithm, "ring, tree, ...; * for any"),
       Field("protocol", &C::protocol, "ll, ll128, simple; * for any"),
       Field("collective", &C::collective, "all_reduce, ...; * for any"),
       Field("latency_factor", &C::latency_factor, "of NCCL's latency").Range(0, 1000),
       Field("added_latency", &C::added_latency, "on top of it"),
       Field("time_factor", &C::time_factor, "of NCCL's time for the bytes").Range(0.01, 1000),
-      Field("ramp", &C::ramp, "size at which the bytes take twice as long as in the long run"),
+      Field("ramp", &C::ramp, "transfers as short as this take twice as long as in the long run"),
       Field("ramp_exponent", &C::ramp_exponent, "how fast that fades with the size").Range(0, 10),
       Field("residual", &C::residual, "median |error| of the fit; 0: unknown").Range(0, 10),
   };
@@ -91,10 +96,13 @@ const StructTable<CollectiveModelSpec>& CollectiveModelFields() {
       Field("symmetric_memory", &C::symmetric_memory,
             "buffers are symmetric windows: NCCL's symmetric kernels inside a node"),
       Field("cta_policy", &C::cta_policy, kCtaPolicyNames,
-            "zero: copy engines carry all_gather and all_to_all without any SM")
+            "efficiency: registered buffers gather and scatter in the switch, on fewer SMs; zero: "
+            "copy engines carry all_gather and all_to_all without any SM")
           .Aliases({"NCCL_CTA_POLICY"}),
-      Field("corrections", &C::corrections,
-            "measured corrections of NCCL's table: a file of configs/collectives, or none"),
+      Field(
+          "corrections", &C::corrections,
+          "measured corrections of NCCL's table: a file of configs/collectives, none, or the table "
+          "itself"),
   };
   return table;
 }

@@ -19,22 +19,24 @@ enum class CtaPolicy { kDefault, kEfficiency, kZero };  // NCCL_CTA_POLICY
 
 // One row of configs/collectives/*.yaml: how measured times differ from NCCL's own prediction
 //
-//   t = latency_factor x lat + added_latency + bytes / bw x time_factor x (1 + (ramp /
-//   bytes)^exponent)
+//   t = latency_factor x lat + added_latency + time_factor x T x (1 + (ramp / T)^exponent)
 //
-// for one transport, algorithm and protocol. "*" matches any. Equation: models/README.md,
-// "Collectives".
+// with T = bytes / bw, for one transport, GPU generation, algorithm and protocol. "*" matches any.
+// Equation: models/README.md, "Corrections and calibration".
 struct CollectiveCorrection {
-  std::string transport = "*";   // of the slowest link of the group: "nvlink", "infiniband", "efa"
+  // Of the group's slowest link: "nvlink", "pcie", "infiniband" (RoCE too), "efa", ...; or "node" and
+  // "network" for all within a node and all between nodes.
+  std::string transport = "*";
+  std::string generation = "*";  // "volta", "ampere", "hopper", "blackwell": NCCL's, Ada is Ampere
   std::string algorithm = "*";   // "ring", "tree", ...
   std::string protocol = "*";    // "ll", "ll128", "simple"
   std::string collective = "*";  // "all_reduce", ...
   double latency_factor = 1;
   Duration added_latency{};
   double time_factor = 1;
-  Bytes ramp;                // S0
-  double ramp_exponent = 1;  // g
-  double residual = 0;       // median |error| of the fit, a fraction; 0: unknown
+  Duration ramp{};             // pipelines fill: transfers as short as this take twice as long
+  double ramp_exponent = 0.5;  // how fast that fades with the size
+  double residual = 0;         // median |error| of the fit, a fraction; 0: unknown
 };
 
 struct CollectiveCorrections {
@@ -54,7 +56,7 @@ struct CollectivePoint {
 };
 
 struct CollectiveModelSpec {
-  CollectiveModel model = CollectiveModel::kAlphaBeta;
+  CollectiveModel model = CollectiveModel::kNccl;
   std::string nccl_version = "2.27";
   std::string algorithm;      // NCCL_ALGO's grammar; "": NCCL chooses
   std::string protocol;       // NCCL_PROTO's grammar; "": NCCL chooses

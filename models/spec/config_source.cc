@@ -59,6 +59,23 @@ std::string ReadBounded(std::istream& stream, std::size_t limit) {
   return text;
 }
 
+// In small letters, sorted.
+std::vector<std::string> WordsOf(std::string_view text) {
+  std::vector<std::string> words(1);
+  for (const char c : text) {
+    const bool is_separator = c == '-' || c == '_' || c == ' ';
+    const bool is_capital = c >= 'A' && c <= 'Z';
+    if (!is_separator) {
+      words.back() += is_capital ? static_cast<char>(c - 'A' + 'a') : c;
+    } else if (!words.back().empty()) {
+      words.emplace_back();
+    }
+  }
+  if (words.back().empty()) words.pop_back();
+  std::sort(words.begin(), words.end());
+  return words;
+}
+
 bool IsPlainName(const std::string& name) {
   return !name.empty() && name.find_first_of("/\\") == std::string::npos && name[0] != '.';
 }
@@ -79,6 +96,20 @@ std::string_view FolderOf(ConfigKind kind) {
       break;
   }
   return "collectives";
+}
+
+std::vector<std::string> NamesWithWords(std::string_view text,
+                                        const std::vector<std::string>& names) {
+  const std::vector<std::string> wanted = WordsOf(text);
+  std::vector<std::string> found;
+  if (wanted.empty()) return found;
+  for (const std::string& name : names) {
+    const std::vector<std::string> words = WordsOf(name);
+    if (std::includes(words.begin(), words.end(), wanted.begin(), wanted.end())) {
+      found.push_back(name);
+    }
+  }
+  return found;
 }
 
 SourceFile DirectoryConfigSource::ReadFile(const std::string& path) const {

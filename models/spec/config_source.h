@@ -28,6 +28,12 @@ class ConfigSource {
   virtual std::vector<std::string> Names(ConfigKind kind) const = 0;  // sorted
 };
 
+// Those of `names` that contain every word of `text`, whatever the order and the letter case. Words
+// are separated by '-', '_' or blanks: "DGX-H100" and "h100 dgx" both give {"h100-sxm-dgx"}. A
+// reference that is nobody's name means the only one of these, where there is just one.
+std::vector<std::string> NamesWithWords(std::string_view text,
+                                        const std::vector<std::string>& names);
+
 // Files of the disk; names from the folders below `root`, such as root/hardware/h100-sxm-dgx.yaml.
 class DirectoryConfigSource : public ConfigSource {
  public:

@@ -24,10 +24,10 @@ bool IsPath(const std::string& text) {
          EndsWith(text, ".json");
 }
 
-// A path counts from the file that holds it; from the working folder when set by --set.
+// A path counts from the file that holds it; from the working folder when it is an option's.
 std::string RelativeTo(const Place& place, const std::string& path) {
   const std::size_t slash = place.file.find_last_of('/');
-  const bool is_set = place.file.rfind("--set", 0) == 0;
+  const bool is_set = place.file.rfind("--", 0) == 0;
   if (path[0] == '/' || is_set || slash == std::string::npos) return path;
   return place.file.substr(0, slash + 1) + path;
 }
@@ -101,6 +101,14 @@ class Expander {
     if (IsPath(name)) return source_.ReadFile(RelativeTo(reference.place, name));
     if (auto file = source_.FindNamed(kind, name)) return file;
     const std::vector<std::string> names = source_.Names(kind);
+    const std::vector<std::string> meant = NamesWithWords(name, names);
+    if (meant.size() == 1) return source_.FindNamed(kind, meant.front());
+    if (!meant.empty()) {
+      diagnostics_.Add(reference.place,
+                       fmt::format("{}: found {}, which may mean {}; allowed: the name of one", path,
+                                   DescribeFound(reference), fmt::join(meant, ", ")));
+      return std::nullopt;
+    }
     const std::string nearest = Nearest(name, names);
     diagnostics_.Add(
         reference.place,

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "models/spec/collective_spec.h"
+#include "models/spec/contention_spec.h"
+#include "models/spec/kernel_spec.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
 #include "sim/base/time.h"
@@ -24,10 +26,15 @@ struct GpuSpec {
   Bandwidth hbm_bandwidth;
   Bytes memory;
   std::int64_t sms = 1;
-  double gemm_efficiency = 1;       // reached fraction of the peak, large GEMMs
-  double attention_efficiency = 1;  // reached fraction of the peak, fused attention
+  // Reached fraction of the peak. A curve makes it that of a product that fills every SM with its
+  // best tile; without one it holds for every shape.
+  double gemm_efficiency = 1;
+  std::vector<GemmCurve> gemm;      // by element type
+  double attention_efficiency = 1;  // fused attention, forward and backward
+  AttentionCurve attention;
   double memory_efficiency = 1;     // reached fraction of hbm_bandwidth, memory-bound kernels
   Duration kernel_latency{};        // fixed time of a kernel on the device
+  ContentionSpec contention;        // what kernels cost each other
 };
 
 struct LinkSpec {
@@ -60,6 +67,7 @@ struct HardwareSpec {
   LinkSpec intra_node;
   bool switched = true;       // intra_node: every GPU reaches every other at full rate (NVSwitch)
   std::string cpu = "intel";  // "intel", "amd", "arm", "power": NCCL's table depends on it
+  double host_time_scale = 1;  // launches, calls and events against models/README.md; 0: no time
   NetworkSpec network;
   std::vector<CollectivePoint> calibration;  // measured on this system
 };

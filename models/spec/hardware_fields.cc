@@ -32,13 +32,19 @@ const StructTable<GpuSpec>& GpuFields() {
       Field("gemm_efficiency", &GpuSpec::gemm_efficiency,
             "reached fraction of the peak in large matrix products")
           .Range(0.001, 1),
+      Field("gemm", &GpuSpec::gemm, GemmCurveFields(),
+            "how matrix products depend on their shape, by element type"),
       Field("attention_efficiency", &GpuSpec::attention_efficiency,
             "reached fraction of the peak in fused attention")
           .Range(0.001, 1),
+      Field("attention", &GpuSpec::attention, AttentionCurveFields(),
+            "how fused attention depends on its shape"),
       Field("memory_efficiency", &GpuSpec::memory_efficiency,
             "reached fraction of hbm_bandwidth in memory-bound kernels")
           .Range(0.001, 1),
       Field("kernel_latency", &GpuSpec::kernel_latency, "fixed time of every kernel on the device"),
+      Field("contention", &GpuSpec::contention, ContentionFields(),
+            "what kernels cost each other that run at the same time"),
   };
   return table;
 }
@@ -98,6 +104,10 @@ const StructTable<HardwareSpec>& HardwareFields() {
             "every GPU of a node reaches every other at full rate (NVSwitch)"),
       Field("cpu", &HardwareSpec::cpu, "the host processors: NCCL's cost table depends on them")
           .Choices({"intel", "amd", "arm", "power"}),
+      Field("host_time_scale", &HardwareSpec::host_time_scale,
+            "times of the host (launches, calls, events) over those of models/README.md, 'Host'; 0: "
+            "an ideal host")
+          .Range(0, 100),
       Field("network", &HardwareSpec::network, NetworkFields(), "the network between the nodes")
           .Required(),
       Field("calibration", &HardwareSpec::calibration, PointFields(),

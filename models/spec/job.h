@@ -9,6 +9,7 @@
 #include "models/spec/collective_spec.h"
 #include "models/spec/fsdp_spec.h"
 #include "models/spec/hardware.h"
+#include "models/spec/host_spec.h"
 #include "models/spec/model.h"
 #include "models/spec/zero_spec.h"
 #include "sim/base/dtype.h"
@@ -57,11 +58,17 @@ struct PrecisionSpec {
 };
 
 enum class OptimizerKind { kAdamW, kSgd, kSgdMomentum, kNone };
+// torch.optim's implementations: many tensors at a time, one kernel for all, one by one.
+enum class OptimizerImpl { kForeach, kFused, kForLoop };
+
+// How the small kernels between the matrix products run.
+enum class KernelMode { kEager, kCompiled, kFused };
+enum class AttentionKind { kFlash, kUnfused };
 
 struct SimulateSpec {
-  bool all_ranks = false;      // unfold the data-parallel replicas
-  std::int64_t steps = 1;      // consecutive steps; the last one is reported
-  Duration launch_overhead{};  // host time per kernel launch; 0: host not modelled
+  bool all_ranks = false;                   // unfold the data-parallel replicas
+  std::int64_t steps = 1;                   // consecutive steps; the last one is reported
+  std::optional<Duration> launch_overhead;  // another spelling of host.launch
 };
 
 struct JobSpec {
@@ -74,13 +81,20 @@ struct JobSpec {
   ParallelPlan plan;
   BatchSpec batch;
   PrecisionSpec precision;
+  KernelMode kernels = KernelMode::kEager;  // the memory-bound ones of a transformer
+  AttentionKind attention = AttentionKind::kFlash;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
+  OptimizerImpl optimizer_impl = OptimizerImpl::kForeach;
+  HostSpec host;
   CollectiveModelSpec collectives;
+  ContentionMode contention = ContentionMode::kFull;
   SimulateSpec simulate;
   std::string mfu_convention = "palm";
 
   std::int64_t gpus() const { return nodes * gpus_per_node; }
 };
+
+HostTimes TimesOf(const JobSpec& job);
 
 struct ResolvedJob {
   JobSpec job;

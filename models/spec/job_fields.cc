@@ -20,9 +20,29 @@ constexpr std::array kOptimizerNames = {
     EnumName<OptimizerKind>{OptimizerKind::kSgdMomentum, "sgd_momentum"},
     EnumName<OptimizerKind>{OptimizerKind::kNone, "none"},
 };
+constexpr std::array kOptimizerImplNames = {
+    EnumName<OptimizerImpl>{OptimizerImpl::kForeach, "foreach"},
+    EnumName<OptimizerImpl>{OptimizerImpl::kFused, "fused"},
+    EnumName<OptimizerImpl>{OptimizerImpl::kForLoop, "for_loop"},
+};
+constexpr std::array kKernelModeNames = {
+    EnumName<KernelMode>{KernelMode::kEager, "eager"},
+    EnumName<KernelMode>{KernelMode::kCompiled, "compiled"},
+    EnumName<KernelMode>{KernelMode::kFused, "fused"},
+};
+constexpr std::array kAttentionNames = {
+    EnumName<AttentionKind>{AttentionKind::kFlash, "flash"},
+    EnumName<AttentionKind>{AttentionKind::kUnfused, "unfused"},
+};
 constexpr std::array kRankNames = {
     EnumName<bool>{false, "folded"},
     EnumName<bool>{true, "all"},
+};
+
+constexpr std::array kContentionNames = {
+    EnumName<ContentionMode>{ContentionMode::kOff, "off"},
+    EnumName<ContentionMode>{ContentionMode::kSm, "sm"},
+    EnumName<ContentionMode>{ContentionMode::kFull, "full"},
 };
 
 const StructTable<DdpPlan>& DdpFields() {
@@ -110,8 +130,8 @@ const StructTable<SimulateSpec>& SimulateFields() {
             "folded: one rank stands for its data-parallel peers; all: every rank by itself"),
       Field("steps", &SimulateSpec::steps, "consecutive steps; the last one is reported")
           .Range(1, 1000),
-      Field("launch_overhead", &SimulateSpec::launch_overhead,
-            "host time per kernel launch; 0: the host is not modelled"),
+      Field("launch_overhead", &SimulateSpec::launch_overhead, "another spelling of host.launch")
+          .Unset("host.launch"),
   };
   return table;
 }
@@ -134,9 +154,20 @@ const StructTable<JobSpec>& JobFields() {
       Field("plan", &J::plan, PlanFields(), "how the work is spread"),
       Field("batch", &J::batch, BatchFields(), "what a step processes"),
       Field("precision", &J::precision, PrecisionFields(), "element types"),
+      Field("kernels", &J::kernels, kKernelModeNames,
+            "the memory-bound kernels of a transformer: PyTorch eager, torch.compile, or fused by "
+            "hand (Apex, Transformer Engine, Liger)"),
+      Field("attention", &J::attention, kAttentionNames,
+            "flash: one kernel, the scores stay on chip; unfused: the scores go through HBM"),
       Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
+      Field("optimizer_impl", &J::optimizer_impl, kOptimizerImplNames,
+            "torch.optim's implementation: foreach, fused or for_loop"),
+      Field("host", &J::host, HostFields(), "what launching costs"),
       Field("collectives", &J::collectives, CollectiveModelFields(),
             "cost models of the collectives"),
+      Field("contention", &J::contention, kContentionNames,
+            "what overlap costs: off: nothing, the ceiling; sm: collectives take SMs; full: memory "
+            "bandwidth, links and caches as well"),
       Field("simulate", &J::simulate, SimulateFields(), "how the job is simulated"),
       Field("mfu_convention", &J::mfu_convention, "which FLOPs count as useful")
           .Choices({"palm", "megatron", "torchtitan", "causal"}),

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "models/spec/check_job.h"
+#include "models/spec/correction_key.h"
 #include "models/spec/expand_job.h"
 #include "models/spec/spec_fields.h"
 #include "sim/base/nearest.h"
@@ -85,8 +87,30 @@ std::string WriteResolved(const JobSpec& job) {
   root.Set("model", {}, WriteModel(job.model));
   root.Set("hardware", {}, WriteStruct(HardwareFields(), job.hardware));
   for (ConfigEntry& entry : fields.entries) root.Set(entry.key, {}, std::move(entry.value));
+  // The table itself, so that the result needs no file.
+  const CollectiveCorrections& corrections = job.collectives.correction_table;
+  ConfigEntry* collectives = root.Find("collectives");
+  if (collectives != nullptr && !corrections.rows.empty()) {
+    collectives->value.Set("corrections", {}, WriteStruct(CorrectionFields(), corrections));
+  }
   for (const std::string_view path : KeysWithoutEffect(job)) Remove(root, path);
   return WriteJson(root);
+}
+
+// A table written out in the job, as a resolved job has it; its name takes its place.
+std::optional<CollectiveCorrections> TakeInlineCorrections(ConfigNode& job, FieldReading& reading) {
+  ConfigEntry* collectives = job.IsMapping() ? job.Find("collectives") : nullptr;
+  if (collectives == nullptr || !collectives->value.IsMapping()) return std::nullopt;
+  ConfigEntry* entry = collectives->value.Find("corrections");
+  if (entry == nullptr || !entry->value.IsMapping()) return std::nullopt;
+  CollectiveCorrections table;
+  FieldReading inline_reading;
+  ReadStruct(entry->value, CorrectionFields(), "collectives.corrections", table, inline_reading);
+  for (const Diagnostic& problem : inline_reading.diagnostics.list()) {
+    reading.diagnostics.Add(problem.place, problem.message);
+  }
+  entry->value = MakeText(table.name);
+  return table;
 }
 
 // By file, in the order in which the files first had a problem, then by line.
@@ -130,11 +154,12 @@ ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
                                   DescribeFound(root)));
   }
   const std::vector<Setting> settings = ParseSettings(sets, reading.diagnostics);
-  const ExpandedJob expanded = ExpandJob(std::move(root), settings, source, reading.diagnostics);
+  ExpandedJob expanded = ExpandJob(std::move(root), settings, source, reading.diagnostics);
 
   ResolvedJob resolved;
   JobSpec& job = resolved.job;
   job.file = file_name;
+  const auto inline_corrections = TakeInlineCorrections(expanded.job, reading);
   ReadStruct(expanded.job, JobFields(), "", job, reading);
   if (!reading.IsGiven("name")) {
     job.name = StemOf(file_name);
@@ -146,7 +171,10 @@ ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
     ReadStruct(expanded.hardware, HardwareFields(), "hardware", job.hardware, reading);
   }
   try {
-    job.collectives.correction_table = LoadCorrections(job.collectives.corrections, source);
+    job.collectives.correction_table = inline_corrections
+                                           ? *inline_corrections
+                                           : LoadCorrections(job.collectives.corrections, source);
+    if (is_complete) KeepRowsFor(job.hardware, job.collectives.correction_table);
   } catch (const ConfigError& error) {
     for (Diagnostic diagnostic : error.diagnostics()) {
       if (diagnostic.place.file.empty()) {

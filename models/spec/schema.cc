@@ -77,13 +77,17 @@ ConfigNode TypeIs(std::string_view type, std::string_view description) {
 
 ConfigNode& Properties(ConfigNode& schema) { return schema.Find("properties")->value; }
 
+void AddSources(ConfigNode& schema) {
+  ConfigNode sources = TypeIs("object", "a source for every value, by its path");
+  sources.Set("additionalProperties", {}, TypeIs("string", "where the value comes from"));
+  Properties(schema).Set("sources", {}, std::move(sources));
+}
+
 // A mapping of a file or of a job, which may start from another and say where its values come from.
 ConfigNode PartialMapping(const FieldTable& table) {
   ConfigNode schema = FieldsSchema(table, SchemaMode::kPartial);
-  ConfigNode sources = TypeIs("object", "a source for every value, by its path");
-  sources.Set("additionalProperties", {}, TypeIs("string", "where the value comes from"));
   Properties(schema).Set("base", {}, TypeIs("string", "a name or file whose keys are taken over"));
-  Properties(schema).Set("sources", {}, std::move(sources));
+  AddSources(schema);
   return schema;
 }
 
@@ -169,6 +173,12 @@ std::string NetworkSchema() {
 }
 
 std::string ModelSchema() { return Write(ModelMapping(), "stepsim network description"); }
+
+std::string CorrectionsSchema() {
+  ConfigNode schema = FieldsSchema(CorrectionFields().fields(), SchemaMode::kWhole);
+  AddSources(schema);
+  return Write(std::move(schema), "stepsim corrections of NCCL's table");
+}
 
 std::vector<std::string> AllFieldPaths() {
   std::vector<std::string> paths;

@@ -15,6 +15,7 @@ std::string JobSchema();
 std::string HardwareSchema();
 std::string NetworkSchema();
 std::string ModelSchema();
+std::string CorrectionsSchema();  // configs/collectives/*.yaml
 
 // Every field of a job with its presets expanded: "plan.ddp.no_sync", "hardware.gpu.memory", ...
 std::vector<std::string> AllFieldPaths();

@@ -8,6 +8,7 @@
 
 namespace stepsim {
 
+const StructTable<ContentionSpec>& ContentionFields();
 const StructTable<CollectivePoint>& PointFields();
 const StructTable<CollectiveModelSpec>& CollectiveModelFields();
 const StructTable<CollectiveCorrections>& CorrectionFields();  // configs/collectives/*.yaml
@@ -16,6 +17,8 @@ const StructTable<Fsdp1Plan>& Fsdp1Fields();
 const StructTable<Fsdp2Plan>& Fsdp2Fields();
 const StructTable<ZeroPlan>& ZeroFields();
 const StructTable<MegatronPlan>& MegatronFields();
+const StructTable<GemmCurve>& GemmCurveFields();
+const StructTable<AttentionCurve>& AttentionCurveFields();
 
 const StructTable<LinkSpec>& LinkFields();
 const StructTable<NetworkSpec>& NetworkFields();    // configs/networks/*.yaml
@@ -24,6 +27,8 @@ const StructTable<HardwareSpec>& HardwareFields();  // configs/hardware/*.yaml
 const StructTable<TransformerSpec>& TransformerFields();
 const StructTable<LayerListSpec>& LayerListFields();  // beside name and description
 const StructTable<ModelSpec>& ModelFields();          // configs/models/*.yaml
+
+const StructTable<HostSpec>& HostFields();
 
 const StructTable<JobSpec>& JobFields();  // configs/jobs/*.yaml
 

@@ -7,10 +7,12 @@ namespace {
 
 double Real(std::int64_t n) { return static_cast<double>(n); }
 
-ComputeWork AttentionWork(const AttentionShape& shape, DType dtype, Flops flops,
+ComputeWork AttentionWork(const AttentionShape& shape, DType dtype, Pass pass, Flops flops,
                           std::int64_t elements) {
   ComputeWork work;
   work.compute_class = ComputeClass::kAttention;
+  work.pass = pass;
+  work.causal = shape.causal;
   work.dtype = dtype;
   work.flops = flops;
   work.bytes = SizeOf(dtype, elements);
@@ -23,17 +25,21 @@ ComputeWork AttentionWork(const AttentionShape& shape, DType dtype, Flops flops,
 
 }  // namespace
 
-ComputeWork GemmWork(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
-  return GemmWork(dtype, dtype, m, n, k);
+ComputeWork GemmWork(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k, Pass pass) {
+  return GemmWork(dtype, dtype, {m, n, k}, pass);
 }
 
-ComputeWork GemmWork(DType dtype, DType output, std::int64_t m, std::int64_t n, std::int64_t k) {
-  SIM_CHECK(m > 0 && n > 0 && k > 0, "a matrix product needs a positive shape");
+ComputeWork GemmWork(DType dtype, DType output, const GemmShape& shape, Pass pass) {
+  const auto& [m, n, k, groups] = shape;
+  SIM_CHECK(m > 0 && n > 0 && k > 0 && groups > 0, "a matrix product needs a positive shape");
   ComputeWork work;
   work.compute_class = ComputeClass::kGemm;
+  work.pass = pass;
   work.dtype = dtype;
-  work.flops = Flops{2.0 * Real(m) * Real(n) * Real(k)};
-  work.bytes = SizeOf(dtype, m * k + k * n) + SizeOf(output, m * n);
+  work.output = output;
+  work.flops = Flops{2.0 * Real(m) * Real(n) * Real(k) * Real(groups)};
+  work.bytes = (SizeOf(dtype, m * k + k * n) + SizeOf(output, m * n)) * groups;
+  work.batch = groups;
   work.m = m;
   work.n = n;
   work.k = k;
@@ -53,14 +59,15 @@ ComputeWork AttentionForwardWork(const AttentionShape& shape, DType dtype) {
   // read q, k, v; write the output
   const std::int64_t rows = shape.batch * shape.sequence;
   const std::int64_t columns = (2 * shape.heads + 2 * shape.kv_heads) * shape.head_dim;
-  return AttentionWork(shape, dtype, shape.forward_flops(), rows * columns);
+  return AttentionWork(shape, dtype, Pass::kForward, shape.forward_flops(), rows * columns);
 }
 
 ComputeWork AttentionBackwardWork(const AttentionShape& shape, DType dtype) {
   // read q, k, v, output and its gradient; write the gradients of q, k, v
   const std::int64_t rows = shape.batch * shape.sequence;
   const std::int64_t columns = (4 * shape.heads + 4 * shape.kv_heads) * shape.head_dim;
-  return AttentionWork(shape, dtype, shape.forward_flops() * 2.5, rows * columns);
+  return AttentionWork(shape, dtype, Pass::kInputGradient, shape.forward_flops() * 2.5,
+                       rows * columns);
 }
 
 ComputeWork MemoryWork(DType dtype, Bytes bytes) {

@@ -2,7 +2,7 @@
 // memory-bound kernels, as ComputeWork. Equations: models/README.md, "Operators" and "Bytes".
 //
 //   GemmWork(DType::kBf16, 4096, 11008, 4096)  -> 2 m n k FLOPs, (mk + kn + mn) x 2 bytes
-//   MemoryWork(DType::kBf16, kPasses.residual_add, tokens * hidden) -> 3 passes over the tensor
+//   MemoryWork(DType::kBf16, 3, tokens * hidden)  -> 3 passes over the tensor
 //   CopyWork(bytes, bytes)                     -> a gradient moved into its bucket
 #pragma once
 
@@ -14,10 +14,16 @@
 
 namespace stepsim {
 
+struct GemmShape {
+  std::int64_t m = 1, n = 1, k = 1;
+  std::int64_t groups = 1;  // equal products in one kernel: experts, heads
+};
+
 // C[m,n] = A[m,k] B[k,n]: every matrix moves through HBM once. `output` is the type of C, where it
 // is not that of A and B (fp8).
-ComputeWork GemmWork(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k);
-ComputeWork GemmWork(DType dtype, DType output, std::int64_t m, std::int64_t n, std::int64_t k);
+ComputeWork GemmWork(DType dtype, DType output, const GemmShape& shape, Pass pass);
+ComputeWork GemmWork(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
+                     Pass pass = Pass::kForward);
 
 struct AttentionShape {
   std::int64_t batch = 1;
@@ -35,29 +41,6 @@ struct AttentionShape {
 ComputeWork AttentionForwardWork(const AttentionShape& shape, DType dtype);
 // Five matrix products against forward's two: the scores are computed again.
 ComputeWork AttentionBackwardWork(const AttentionShape& shape, DType dtype);
-
-// How often a memory-bound kernel moves the tensor it works on (reads + writes). Fused kernels, as
-// PyTorch's native ones or a compiled graph has them.
-struct MemoryPasses {
-  int norm = 2;                   // read x, write y
-  int norm_input_grad = 3;        // read dy, x; write dx
-  int norm_weight_grad = 2;       // read dy, x
-  int residual_add = 3;           // read both, write the sum
-  int gradient_add = 3;           // a tensor used twice: read both gradients, write their sum
-  int rotary = 2;                 // read, write (q and k)
-  int dropout = 2;                // read, write; beside them the one-byte mask
-  int activation = 2;             // GELU and the like: read x, write y
-  int activation_grad = 3;        // read dy, x; write dx
-  int gated_activation = 3;       // SwiGLU: read gate, up; write the product
-  int gated_activation_grad = 5;  // read dy, gate, up; write both gradients
-  int log_softmax = 2;            // read the logits, write their log-probabilities (fp32)
-  int log_softmax_grad = 4;       // write the loss's gradient; read it and the log-probabilities;
-                                  // write the logits' gradient (fp32)
-  int adamw = 7;                  // read p, g, m, v; write p, m, v
-  int sgd = 3;                    // read p, g; write p
-  int sgd_momentum = 5;           // read p, g, buffer; write p, buffer
-};
-inline constexpr MemoryPasses kPasses{};
 
 // A kernel bound by HBM: `bytes` in all.
 ComputeWork MemoryWork(DType dtype, Bytes bytes);

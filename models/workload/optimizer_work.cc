@@ -9,36 +9,69 @@
 namespace stepsim {
 namespace {
 
-int PassesOf(OptimizerKind optimizer) {
+// Moves of every parameter-sized tensor, and operators that torch.optim's foreach and for_loop
+// implementations run (weight decay and no amsgrad in AdamW, no weight decay in SGD).
+struct StepKernels {
+  int fused_passes = 0;
+  int passes = 0;
+  int operators = 0;
+};
+
+StepKernels KernelsOf(OptimizerKind optimizer) {
   switch (optimizer) {
     case OptimizerKind::kAdamW:
-      return kPasses.adamw;
+      // fused: p, g, m, v in, p, m, v out. Else: p *= 1 - lr wd (2), m.lerp(g) (3), v *= beta2 (2),
+      // v += g g (3), sqrt v (2), / correction (2), + eps (2), p += m / denominator (4)
+      return {7, 20, 8};
     case OptimizerKind::kSgd:
-      return kPasses.sgd;
+      return {3, 3, 1};  // p -= lr g
     case OptimizerKind::kSgdMomentum:
-      return kPasses.sgd_momentum;
+      return {5, 8, 3};  // buffer *= momentum (2), buffer += g (3), p -= lr buffer (3)
     case OptimizerKind::kNone:
       break;
   }
-  return 0;
+  return {};
+}
+
+std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// ATen's multi_tensor_apply: a launch takes 320 blocks of 65536 elements, and as many tensors as
+// fit its arguments: 48 for three lists, 30 for the five of the fused step.
+std::int64_t MultiTensorLaunches(std::int64_t elements, std::int64_t tensors, bool is_fused) {
+  constexpr std::int64_t kElements = 320 * 65536;
+  return std::max(CeilDiv(elements, kElements), CeilDiv(tensors, is_fused ? 30 : 48));
 }
 
 }  // namespace
 
-std::vector<ComputeWork> OptimizerWork(OptimizerKind optimizer, const Workload& workload) {
-  const int passes = PassesOf(optimizer);
+std::vector<ComputeWork> OptimizerWork(OptimizerKind optimizer, OptimizerImpl impl,
+                                       const Workload& workload) {
+  const StepKernels step = KernelsOf(optimizer);
   std::vector<ComputeWork> works;
-  if (passes == 0) return works;
+  if (step.operators == 0) return works;
+  const bool is_fused = impl == OptimizerImpl::kFused;
+  std::vector<DType> dtypes;
   for (const ParameterTensor& parameter : workload.parameters) {
-    const ComputeWork step = MemoryWork(parameter.dtype, passes, parameter.elements);
-    const auto group = std::find_if(works.begin(), works.end(), [&](const ComputeWork& work) {
-      return work.dtype == parameter.dtype;
-    });
-    if (group == works.end()) {
-      works.push_back(step);
-    } else {
-      group->bytes += step.bytes;
+    if (std::find(dtypes.begin(), dtypes.end(), parameter.dtype) == dtypes.end()) {
+      dtypes.push_back(parameter.dtype);
     }
+  }
+  for (const DType dtype : dtypes) {
+    std::int64_t elements = 0;
+    std::int64_t tensors = 0;
+    for (const ParameterTensor& parameter : workload.parameters) {
+      if (parameter.dtype != dtype) continue;
+      elements += parameter.elements;
+      ++tensors;
+    }
+    ComputeWork work = MemoryWork(dtype, is_fused ? step.fused_passes : step.passes, elements);
+    const std::int64_t launches = impl == OptimizerImpl::kForLoop
+                                      ? tensors
+                                      : MultiTensorLaunches(elements, tensors, is_fused);
+    constexpr std::int64_t kMost = 1'000'000'000;
+    work.kernels =
+        static_cast<std::int32_t>(std::min(kMost, launches * (is_fused ? 1 : step.operators)));
+    works.push_back(work);
   }
   return works;
 }
@@ -48,10 +81,10 @@ std::vector<ComputeWork> OptimizerWorkOf(const JobSpec& job, const Workload& wor
   Workload part;
   for (ParameterTensor tensor : workload.parameters) {
     tensor.elements = (tensor.elements + sharding.optimizer_shards - 1) / sharding.optimizer_shards;
-    tensor.dtype = sharding.storage;
+    if (sharding.gather != sharding.storage) tensor.dtype = sharding.storage;
     part.parameters.push_back(std::move(tensor));
   }
-  std::vector<ComputeWork> works = OptimizerWork(job.optimizer, part);
+  std::vector<ComputeWork> works = OptimizerWork(job.optimizer, job.optimizer_impl, part);
   // Its own parameters are cast to those of compute.
   if (sharding.has_master && !works.empty()) {
     works.front().bytes +=

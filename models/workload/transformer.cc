@@ -6,11 +6,25 @@
 
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
+#include "models/workload/memory_passes.h"
 #include "models/workload/model_flops.h"
 #include "models/workload/transformer_modules.h"
 
 namespace stepsim {
 namespace {
+
+// Of the residual stream: autocast casts the operands of products only, so that sums and norms stay
+// in the type of the parameters.
+DType StreamType(const JobSpec& job) {
+  return ShardingOf(job).gather == DType::kFp32 ? DType::kFp32
+                                                : ActivationType(job.precision.compute);
+}
+
+struct LinearInput {
+  bool reads_stream = false;  // a norm's output: under autocast in another type
+  bool shares_input = false;  // with the linear before it, which keeps it for backward
+};
+constexpr LinearInput kReadsStream{.reads_stream = true};
 
 class TransformerBuilder {
  public:
@@ -18,7 +32,10 @@ class TransformerBuilder {
       : spec_(std::get<TransformerSpec>(job.model.network)),
         compute_(job.precision.compute),
         activation_(ActivationType(compute_)),
+        stream_(StreamType(job)),
         parameter_(ShardingOf(job).gather),
+        passes_(PassesOf(job.kernels)),
+        attention_(job.attention),
         batch_(job.batch.micro_batch_size),
         sequence_(job.batch.sequence_length),
         tokens_(batch_ * sequence_) {}
@@ -41,7 +58,7 @@ class TransformerBuilder {
     if (modules.positions) AddTable("position_embedding", *modules.positions, sequence_);
     if (modules.token_types) AddTable("token_type_embedding", *modules.token_types, 0);
     if (modules.embedding_norm) AddNorm("norm", *modules.embedding_norm, 0);
-    AddDropout("dropout");
+    AddDropout("dropout", stream_);
   }
 
   void AddLayer(std::size_t index, const LayerModules& layer) {
@@ -51,12 +68,12 @@ class TransformerBuilder {
     // linears behind it.
     if (!post_norm) AddNorm("norm1", layer.norm1, 1);
     AddAttention(layer, post_norm ? 1 : 0);
-    AddDropout("dropout1");
+    AddDropout("dropout1", activation_);
     AddResidual("residual1");
     AddNorm(post_norm ? "norm1" : "norm2", post_norm ? layer.norm1 : layer.norm2,
             post_norm ? 0 : 1);
     AddMlp(layer, post_norm ? 1 : 0);
-    AddDropout("dropout2");
+    AddDropout("dropout2", activation_);
     AddResidual("residual2");
     if (post_norm) AddNorm("norm2", layer.norm2, 0);
   }
@@ -67,14 +84,51 @@ class TransformerBuilder {
                                spec_.kv_heads, spec_.head_dim, spec_.causal};
     const std::int64_t rotated = tokens_ * (shape.heads + shape.kv_heads) * shape.head_dim;
     if (spec_.positions == PositionKind::kRotary) {
-      Operator& rotary = AddOperator("rotary", Moves(kPasses.rotary, rotated));
-      rotary.backward_input.push_back(Moves(kPasses.rotary, rotated));
+      Operator& rotary = AddOperator("rotary", Moves(passes_.rotary, rotated));
+      rotary.backward_input.push_back(Moves(passes_.rotary_grad, rotated));
     }
-    Operator& attention = AddOperator("attention", AttentionForwardWork(shape, activation_));
-    attention.backward_input.push_back(AttentionBackwardWork(shape, activation_));
-    attention.saved =
+    const Bytes inputs =
         SizeOf(activation_, tokens_ * (shape.heads + 2 * shape.kv_heads) * shape.head_dim);
-    AddLinear(layer.proj, tokens_, 0, true);
+    if (attention_ == AttentionKind::kFlash) {
+      Operator& attention = AddOperator("attention", AttentionForwardWork(shape, activation_));
+      attention.backward_input.push_back(AttentionBackwardWork(shape, activation_));
+      attention.saved = inputs;
+    } else {
+      AddUnfusedAttention(shape, inputs);
+    }
+    AddLinear(layer.proj, tokens_, 0, {});
+  }
+
+  // Every score is written and read again; blocks above the diagonal are computed and masked.
+  void AddUnfusedAttention(const AttentionShape& shape, Bytes inputs) {
+    const std::int64_t s = shape.sequence, d = shape.head_dim;
+    const std::int64_t heads = shape.batch * shape.heads;
+    const std::int64_t scores = heads * s * s;
+    const DType type = compute_ == DType::kFp8 ? activation_ : compute_;  // tf32 where it is on
+    const auto product = [&](std::int64_t n, std::int64_t k, Pass pass) {
+      return GemmWork(type, activation_, {s, n, k, heads}, pass);
+    };
+    Operator& score = AddOperator("attention.scores", product(s, d, Pass::kForward));
+    score.backward_input = {product(d, s, Pass::kInputGradient),    // of q
+                            product(d, s, Pass::kWeightGradient)};  // of k
+    score.saved = inputs;
+    Operator& softmax = AddOperator("attention.softmax", Moves(passes_.softmax, scores));
+    softmax.backward_input.push_back(Moves(passes_.softmax_grad, scores));
+    // The probabilities, and what the product reads where that is another tensor.
+    const bool drops = spec_.dropout > 0 && !IsNothing(Moves(passes_.score_dropout, scores));
+    softmax.saved = SizeOf(passes_.softmax.stream > 0 ? stream_ : activation_, scores);
+    if (drops) {
+      const ComputeWork work = Moves(passes_.score_dropout, scores);
+      Operator& dropout = AddOperator("attention.dropout", work);
+      dropout.backward_input.push_back(work);
+      dropout.saved = Bytes{scores};
+    }
+    Operator& context = AddOperator("attention.context", product(d, s, Pass::kForward));
+    context.backward_input = {product(s, d, Pass::kInputGradient),    // of the probabilities
+                              product(d, s, Pass::kWeightGradient)};  // of v
+    if (drops || (passes_.softmax.stream > 0 && activation_ != stream_)) {
+      context.saved = SizeOf(activation_, scores);
+    }
   }
 
   void AddMlp(const LayerModules& layer, int gradients_to_add) {
@@ -82,11 +136,12 @@ class TransformerBuilder {
     const std::int64_t width = tokens_ * spec_.ffn_size;
     const bool gated = spec_.gated_mlp;
     Operator& activation = AddOperator(
-        "activation", Moves(gated ? kPasses.gated_activation : kPasses.activation, width));
+        "activation", Moves(gated ? passes_.gated_activation : passes_.activation, width));
     activation.backward_input.push_back(
-        Moves(gated ? kPasses.gated_activation_grad : kPasses.activation_grad, width));
-    activation.saved = SizeOf(activation_, gated ? 2 * width : width);
-    AddLinear(layer.down, tokens_, 0, true);
+        Moves(gated ? passes_.gated_activation_grad : passes_.activation_grad, width));
+    activation.saved = gated ? TrafficBytes(passes_.gated_activation_saved, types(), width)
+                             : SizeOf(activation_, width);
+    AddLinear(layer.down, tokens_, 0, {});
   }
 
   void AddHeads(const TransformerModules& modules) {
@@ -96,25 +151,25 @@ class TransformerBuilder {
     }
     if (modules.pooler || modules.next_sentence) {
       BeginUnit("pooler");  // first token of each sample
-      if (modules.pooler) AddLinear(*modules.pooler, batch_, 0, true);
-      if (modules.next_sentence) AddLinear(*modules.next_sentence, batch_, 0, true);
+      if (modules.pooler) AddLinear(*modules.pooler, batch_, 0, kReadsStream);
+      if (modules.next_sentence) AddLinear(*modules.next_sentence, batch_, 0, {});
     }
     if (modules.mlm_transform) {
       BeginUnit("mlm_transform");
-      AddLinear(*modules.mlm_transform, tokens_, 0, true);
+      AddLinear(*modules.mlm_transform, tokens_, 0, kReadsStream);
       AddActivation();
       AddNorm("norm", *modules.mlm_norm, 0);
     }
     if (!modules.head) return;
     BeginUnit("head");
-    AddLinear(*modules.head, tokens_, 0, true);
+    AddLinear(*modules.head, tokens_, 0, kReadsStream);
     AddLoss(modules.head->out);
   }
 
   void AddActivation() {
     const std::int64_t elements = tokens_ * spec_.hidden_size;
-    Operator& op = AddOperator("activation", Moves(kPasses.activation, elements));
-    op.backward_input.push_back(Moves(kPasses.activation_grad, elements));
+    Operator& op = AddOperator("activation", Moves(passes_.activation, elements));
+    op.backward_input.push_back(Moves(passes_.activation_grad, elements));
     op.saved = SizeOf(activation_, elements);
   }
 
@@ -123,25 +178,42 @@ class TransformerBuilder {
   void AddParallelLinears(const std::vector<LinearModule>& linears, int gradients_to_add) {
     for (std::size_t i = 0; i < linears.size(); ++i) {
       const bool last = i + 1 == linears.size();
-      AddLinear(linears[i], tokens_, last ? gradients_to_add : 1, i == 0);
+      AddLinear(linears[i], tokens_, last ? gradients_to_add : 1,
+                {.reads_stream = true, .shares_input = i > 0});
     }
   }
 
   void AddLinear(const LinearModule& linear, std::int64_t rows, int gradients_to_add,
-                 bool saves_input) {
+                 LinearInput input) {
     const bool casts = OperandType() != parameter_;
+    const bool casts_input = input.reads_stream && AddInputCast(linear, rows, gradients_to_add);
+    if (casts_input) gradients_to_add = 0;
     if (casts) AddCast(linear);
     Operator& op = AddOperator(linear.name, Product(rows, linear.out, linear.in));
-    op.backward_input.push_back(Product(rows, linear.in, linear.out));
+    op.backward_input.push_back(Product(rows, linear.in, linear.out, Pass::kInputGradient));
     for (int i = 0; i < gradients_to_add; ++i) {
-      op.backward_input.push_back(Moves(kPasses.gradient_add, rows * linear.in));
+      op.backward_input.push_back(Moves(passes_.parallel_gradient_add, rows * linear.in));
     }
-    op.backward_weight.push_back(Product(linear.out, linear.in, rows));
+    op.backward_weight.push_back(Product(linear.out, linear.in, rows, Pass::kWeightGradient));
     if (linear.bias != kNoParameter) {  // sum over the rows
-      op.backward_weight.push_back(Moves(1, rows * linear.out + linear.out));
+      const ComputeWork sum = Moves(passes_.bias_grad, rows * linear.out + linear.out);
+      if (!IsNothing(sum)) op.backward_weight.push_back(sum);
     }
-    if (saves_input) op.saved = SizeOf(activation_, rows * linear.in);
+    if (casts_input || !input.shares_input) op.saved = SizeOf(activation_, rows * linear.in);
     if (!casts) SetReady(linear, op);
+  }
+
+  // Autocast keeps no copy of an activation: each linear casts it anew, and its gradient back,
+  // where it is added to that of the others. false: nothing to cast.
+  bool AddInputCast(const LinearModule& linear, std::int64_t rows, int gradients_to_add) {
+    const ComputeWork cast = Moves(passes_.input_cast, rows * linear.in);
+    if (IsNothing(cast)) return false;
+    Operator& op = AddOperator(linear.name + ".input_cast", cast);
+    op.backward_input.push_back(Moves(passes_.input_cast_grad, rows * linear.in));
+    for (int i = 0; i < gradients_to_add; ++i) {
+      op.backward_input.push_back(Moves(passes_.parallel_gradient_add, rows * linear.in));
+    }
+    return true;
   }
 
   // Autocast: the copies live until backward has used them.
@@ -168,31 +240,37 @@ class TransformerBuilder {
 
   void AddNorm(std::string name, const NormModule& norm, int gradients_to_add) {
     const std::int64_t elements = tokens_ * spec_.hidden_size;
-    Operator& op = AddOperator(std::move(name), Moves(kPasses.norm, elements));
-    op.backward_input.push_back(Moves(kPasses.norm_input_grad, elements));
+    const bool is_rms = spec_.norm == NormKind::kRmsNorm;
+    const MemoryPasses& p = passes_;
+    Operator& op =
+        AddOperator(std::move(name), Moves(is_rms ? p.rms_norm : p.layer_norm, elements));
+    op.backward_input.push_back(
+        Moves(is_rms ? p.rms_norm_input_grad : p.layer_norm_input_grad, elements));
     for (int i = 0; i < gradients_to_add; ++i) {
-      op.backward_input.push_back(Moves(kPasses.gradient_add, elements));
+      op.backward_input.push_back(Moves(p.stream_gradient_add, elements));
     }
-    op.backward_weight.push_back(Moves(kPasses.norm_weight_grad, elements));
-    op.saved = SizeOf(activation_, elements);
+    op.backward_weight.push_back(
+        Moves(is_rms ? p.rms_norm_weight_grad : p.layer_norm_weight_grad, elements));
+    op.saved = TrafficBytes(is_rms ? p.rms_norm_saved : p.layer_norm_saved, types(), elements);
     if (norm.bias != kNoParameter) op.parameters_ready.push_back(norm.bias);
     op.parameters_ready.push_back(norm.weight);
   }
 
-  void AddDropout(std::string name) {
-    if (spec_.dropout <= 0) return;
+  void AddDropout(std::string name, DType dtype) {
     const std::int64_t elements = tokens_ * spec_.hidden_size;
-    const Bytes mask{elements};  // one byte an element
-    const ComputeWork work = MemoryWork(
-        activation_, SizeOf(activation_, elements) * std::int64_t{kPasses.dropout} + mask);
+    const ComputeWork work = TrafficWork(passes_.dropout, {dtype, dtype}, elements);
+    if (spec_.dropout <= 0 || IsNothing(work)) return;
     Operator& op = AddOperator(std::move(name), work);
-    op.backward_input.push_back(work);
-    op.saved = mask;
+    op.backward_input.push_back(TrafficWork(passes_.dropout_grad, {dtype, dtype}, elements));
+    op.saved = Bytes{passes_.dropout.mask * elements};
   }
 
   void AddResidual(std::string name) {
-    // Backward hands the gradient on unchanged: no kernel.
-    AddOperator(std::move(name), Moves(kPasses.residual_add, tokens_ * spec_.hidden_size));
+    const std::int64_t elements = tokens_ * spec_.hidden_size;
+    Operator& op = AddOperator(std::move(name), Moves(passes_.residual_add, elements));
+    // Backward hands the gradient on, at most in another type.
+    const ComputeWork grad = Moves(passes_.residual_grad, elements);
+    if (!IsNothing(grad)) op.backward_input.push_back(grad);
   }
 
   // Rows are gathered from the stored table. The dense gradient of the whole table is cleared, then
@@ -202,12 +280,12 @@ class TransformerBuilder {
     const std::int64_t size = table.rows * spec_.hidden_size;
     const Bytes ids = SizeOf(DType::kInt64, tokens_);
     const Bytes rows = SizeOf(parameter_, elements);
-    const Bytes activations = SizeOf(activation_, elements);
+    const Bytes activations = SizeOf(stream_, elements);  // autocast leaves look-ups alone
     Operator& op = AddOperator("token_embedding", MemoryWork(parameter_, ids + rows + activations));
     op.backward_weight.push_back(ZeroWork(SizeOf(parameter_, size)));
     op.backward_weight.push_back(MemoryWork(parameter_, ids + activations + rows * 2));
     if (HasVocabularyHead(spec_) && spec_.tied_embeddings) {
-      op.backward_weight.push_back(MemoryWork(parameter_, kPasses.gradient_add, size));
+      op.backward_weight.push_back(MemoryWork(parameter_, kAdd, size));
     }
     op.parameters_ready.push_back(table.weight);
     op.saved = ids;
@@ -217,38 +295,36 @@ class TransformerBuilder {
   // handful of segment rows) from cache.
   void AddTable(std::string name, const TableModule& table, std::int64_t rows_read) {
     const std::int64_t h = spec_.hidden_size;
-    const Bytes activations = SizeOf(activation_, tokens_ * h);
+    const Bytes activations = SizeOf(stream_, tokens_ * h);
     const Bytes rows = SizeOf(parameter_, rows_read * h);
-    Operator& op = AddOperator(std::move(name), MemoryWork(activation_, activations * 2 + rows));
+    Operator& op = AddOperator(std::move(name), MemoryWork(stream_, activations * 2 + rows));
     op.backward_weight.push_back(ZeroWork(SizeOf(parameter_, table.rows * h)));
-    op.backward_weight.push_back(MemoryWork(activation_, activations + rows));
+    op.backward_weight.push_back(MemoryWork(stream_, activations + rows));
     op.parameters_ready.push_back(table.weight);
   }
 
-  // Cross entropy in fp32: 16-bit logits are widened first and their gradient narrowed again.
+  // Cross entropy works in fp32; the passes say whether the wide logits touch memory.
   void AddLoss(std::int64_t vocabulary) {
     BeginUnit("loss");
     const std::int64_t logits = tokens_ * vocabulary;
-    ComputeWork forward = MemoryWork(DType::kFp32, kPasses.log_softmax, logits);
-    ComputeWork backward = MemoryWork(DType::kFp32, kPasses.log_softmax_grad, logits);
-    if (ElementSize(activation_) != ElementSize(DType::kFp32)) {
-      const ComputeWork cast = CastWork(activation_, DType::kFp32, logits);
-      for (ComputeWork* work : {&forward, &backward}) {
-        work->bytes += cast.bytes;
-        work->kernels = 2;
-      }
-    }
-    Operator& op = AddOperator("cross_entropy", forward);
-    op.backward_input.push_back(backward);
-    op.saved = SizeOf(DType::kFp32, logits);  // the log-probabilities
+    Operator& op = AddOperator("cross_entropy", Moves(passes_.loss, logits));
+    op.backward_input.push_back(Moves(passes_.loss_grad, logits));
+    op.saved = TrafficBytes(passes_.loss_saved, types(), logits);
   }
 
-  ComputeWork Moves(int passes, std::int64_t elements) const {
-    return MemoryWork(activation_, passes, elements);
+  TrafficTypes types() const { return {activation_, stream_}; }
+
+  ComputeWork Moves(const Traffic& traffic, std::int64_t elements) const {
+    return TrafficWork(traffic, types(), elements);
   }
 
-  ComputeWork Product(std::int64_t m, std::int64_t n, std::int64_t k) const {
-    return GemmWork(compute_, activation_, m, n, k);
+  static bool IsNothing(const ComputeWork& work) {
+    return work.bytes.value == 0 && work.kernels == 0;
+  }
+
+  ComputeWork Product(std::int64_t m, std::int64_t n, std::int64_t k,
+                      Pass pass = Pass::kForward) const {
+    return GemmWork(compute_, activation_, {m, n, k}, pass);
   }
 
   // As the operands of a linear lie in memory.
@@ -265,11 +341,15 @@ class TransformerBuilder {
   }
 
   static constexpr std::int32_t kTokenTable = 0;  // registered first
+  static constexpr int kAdd = 3;                  // read both, write the sum
 
   const TransformerSpec& spec_;
   DType compute_;     // of the linears' matrix products
-  DType activation_;  // of everything between them
+  DType activation_;  // of what they read and write
+  DType stream_;      // of the residual stream and the norms
   DType parameter_;
+  const MemoryPasses& passes_;
+  AttentionKind attention_;
   std::int64_t batch_;
   std::int64_t sequence_;
   std::int64_t tokens_;

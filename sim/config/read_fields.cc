@@ -113,7 +113,8 @@ ValueOrError ParseValue(const ConfigNode& node, const FieldRow& row) {
   }
 }
 
-bool IsSetting(const Place& place) { return place.file.rfind("--set", 0) == 0; }
+// An option of the command line: "--set nodes=2", "--nodes 2".
+bool IsSetting(const Place& place) { return place.file.rfind("--", 0) == 0; }
 
 // Where further down the key exists: "ddp.bucket_cap_mb" for "bucket_cap_mb"; "" when nowhere.
 std::string FindBelow(const FieldTable& table, std::string_view key) {
@@ -311,7 +312,7 @@ void ReadFields(const ConfigNode& node, const FieldTable& table, const std::stri
 
 std::string OriginText(const Place& place) {
   if (place.file.empty()) return "default";
-  if (IsSetting(place)) return "--set";
+  if (IsSetting(place)) return place.file.substr(0, place.file.find(' '));
   const std::string name = place.file.substr(place.file.find_last_of('/') + 1);
   return place.line == 0 ? name : fmt::format("{}:{}", name, place.line);
 }

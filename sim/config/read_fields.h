@@ -47,7 +47,7 @@ void ReadStruct(const ConfigNode& node, const StructTable<S>& table, const std::
   ReadFields(node, table.fields(), path, &object, reading, unknown);
 }
 
-// "job.yaml:12", "--set", "default" (an unknown place).
+// "job.yaml:12", "--set", "--nodes", "default" (an unknown place).
 std::string OriginText(const Place& place);
 
 }  // namespace stepsim

@@ -53,6 +53,7 @@ class EventLoop {
       const Event event = queue_.Take();
       if (shared_ && !shared_->IsCurrent(event.task, event.time)) continue;  // has moved since
       now_ = event.time;
+      if (shared_ && shared_->BeginQueued(event.task)) continue;
       Complete(event.task);
     }
     if (completed_ < graph_.task_count()) {
@@ -77,7 +78,10 @@ class EventLoop {
   // rates are asked for once per moment and rank.
   bool HasNext() {
     if (shared_ && !queue_.is_due()) {
-      for (const auto& [task, time] : shared_->Update(now_)) queue_.Push({time, task});
+      for (const auto& [task, time] : shared_->Update(now_)) {
+        queue_.Push({time, task});
+        PrefetchCompletion(task);
+      }
     }
     return !queue_.empty();
   }
@@ -88,22 +92,26 @@ class EventLoop {
     timeline_.start[task] = now_;
     timeline_.bound_by[task] = cause;
     const RendezvousId r = graph_.rendezvous(task);
-    if (r == kNoId<RendezvousId>) return StartTransfer({&task, 1});
+    if (r == kNoId<RendezvousId>) return shared_ ? shared_->Start(task) : Start(task);
     if (shared_) shared_->Arrive(task);
     if (--absent_[Index(r)] > 0) return;
     timeline_.meetings[r] = {now_, task};
-    StartTransfer(graph_.members(r));
+    const std::span<const TaskId> members = graph_.members(r);
+    shared_ ? shared_->Meet(members) : Start(members.front());
   }
 
-  void StartTransfer(std::span<const TaskId> members) {
-    if (shared_) return shared_->Start(members);
-    const TaskId first = members.front();
+  // At full speed. Of a rendezvous the first member stands for all.
+  void Start(TaskId first) {
     const Duration duration = durations_[graph_.work_id(first)];
     if (duration >= kNever - now_) ThrowTooLong();
     queue_.Push({now_ + duration, first});
-    // Its completion will touch these; by then they are near.
-    __builtin_prefetch(graph_.successors(first).data());
-    __builtin_prefetch(&timeline_.end[first]);
+    PrefetchCompletion(first);
+  }
+
+  // What the completion of a task will touch is near by then.
+  void PrefetchCompletion(TaskId task) const {
+    __builtin_prefetch(graph_.successors(task).data());
+    __builtin_prefetch(&timeline_.end[task]);
   }
 
   void Complete(TaskId task) {

@@ -19,7 +19,17 @@ namespace stepsim {
 
 struct RunningTask {
   TaskId task{};
-  bool is_transferring = true;  // false: a collective member that waits for its peers
+  WorkId work{};
+  bool is_transferring = true;  // false: a transfer that waits, for its peers or for its place
+  bool is_placed = true;        // false: it has no place on the device yet (StartDelay)
+};
+
+// A compute kernel that stands in the way of a transfer.
+struct RunningKernel {
+  TaskId task{};
+  WorkId work{};
+  Duration isolated{};   // its work
+  Duration remaining{};  // what is left of it
 };
 
 // What running together costs. Asked once for every moment at which kernels start or end on a rank
@@ -28,10 +38,19 @@ struct RunningTask {
 class Interference {
  public:
   virtual ~Interference() = default;
-  // rates[i] is the speed of running[i], in (0, 1]. A collective advances at the smallest rate that
-  // any of its ranks gives it.
+  // rates[i] is the speed of running[i], in (0, 1]; it is 1 before the call. A collective advances
+  // at the smallest rate that any of its ranks gives it.
   virtual void Rates(RankId rank, std::span<const RunningTask> running,
                      std::span<double> rates) = 0;
+
+  // How long `transfer`, which becomes resident on `rank` now, waits until the compute kernels that
+  // were there before it make room. Asked once, only when there are any. The members of a
+  // rendezvous begin to transfer when the last of them has its place.
+  virtual Duration StartDelay(RankId rank, const RunningTask& transfer,
+                              std::span<const RunningKernel> running) {
+    static_cast<void>(rank), static_cast<void>(transfer), static_cast<void>(running);
+    return Duration::zero();
+  }
 };
 
 // Runs the graph to its end. Throws SimulationError when the tasks wait for each other in a circle

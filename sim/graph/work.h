@@ -22,13 +22,21 @@ enum class TaskKind : std::uint8_t {
 enum class ComputeClass : std::uint8_t { kGemm, kAttention, kMemory };
 std::string_view ToString(ComputeClass compute_class);  // "gemm", "attention", "memory"
 
+// Which part of the step a kernel belongs to, as far as its speed depends on it. Of a linear's three
+// matrix products, in cuBLAS's names: forward TN, input gradient NN, weight gradient NT.
+enum class Pass : std::uint8_t { kForward, kInputGradient, kWeightGradient };
+
 struct ComputeWork {
   ComputeClass compute_class = ComputeClass::kMemory;
-  DType dtype = DType::kFp32;
+  Pass pass = Pass::kForward;     // GEMM, attention
+  bool causal = false;            // attention
+  DType dtype = DType::kFp32;     // of the operands
+  DType output = DType::kFp32;    // GEMM: of the result
   Flops flops;                                  // executed
   Bytes bytes;                                  // HBM traffic, reads plus writes
   std::int64_t m = 0, n = 0, k = 0, batch = 1;  // GEMM shape when known, else m = 0
-  std::int32_t kernels = 1;                     // launches that this one task stands for
+  // Launches that this one task stands for; 0: it runs inside the kernel before it.
+  std::int32_t kernels = 1;
   auto operator<=>(const ComputeWork&) const = default;
 };
 
@@ -52,9 +60,13 @@ struct CollectiveWork {
   auto operator<=>(const CollectiveWork&) const = default;
 };
 
+// What the launching thread does, and the way of an event from one stream to another.
 struct HostWork {
-  std::int32_t launches = 0;     // kernels launched
-  std::int32_t graph_nodes = 0;  // autograd nodes walked (DDP's find_unused_parameters)
+  std::int32_t launches = 0;          // kernels launched
+  std::int32_t graph_nodes = 0;       // autograd nodes walked (DDP's find_unused_parameters)
+  std::int32_t collective_calls = 0;  // through the framework, events included
+  std::int32_t graph_launches = 0;    // CUDA graphs
+  std::int32_t handovers = 0;         // event recorded on one stream -> kernel starts on the other
   auto operator<=>(const HostWork&) const = default;
 };
 

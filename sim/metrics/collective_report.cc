@@ -52,7 +52,8 @@ class Reporter {
         Clip({timeline_.start[task], timeline_.end[task]}, {window_.begin, window_.end});
     report.exposed = Measure(Subtract(resident, activity_.computing));
     report.hidden = (resident.end - resident.begin) - report.exposed;
-    if (report.exposed > Duration::zero()) report.cause = Cause(task, report.hidden);
+    if (report.exposed > Duration::zero())
+      report.cause = Cause(task, report.hidden, report.exposed);
     return report;
   }
 
@@ -84,14 +85,45 @@ class Reporter {
     return last == last_network_compute_.end() || ready_[task] >= last->second;
   }
 
+  // Work of the launching thread; not an event on its way between two streams.
+  bool IsLaunch(TaskId task) const {
+    if (graph_.kind(task) != TaskKind::kHost) return false;
+    const auto* work = std::get_if<HostWork>(&graph_.work(task));
+    return work == nullptr || work->handovers == 0;
+  }
+
+  // How long the rank did not compute beside the task because the next kernel was not launched yet.
+  Duration WaitForLaunches(TaskId task) const {
+    const Interval resident{timeline_.start[task], timeline_.end[task]};
+    const std::vector<Segment>& segments = activity_.segments;
+    auto segment = std::lower_bound(segments.begin(), segments.end(), resident.begin,
+                                    [](const Segment& s, SimTime time) { return s.end <= time; });
+    Duration waited{};
+    Duration gap{};  // since the kernel before
+    for (; segment != segments.end(); ++segment) {
+      if (segment->state != RankState::kCompute) {
+        if (segment->begin >= resident.end) continue;
+        const Interval part = Clip({segment->begin, segment->end}, resident);
+        gap += part.end - part.begin;
+        continue;
+      }
+      const BoundBy bound = timeline_.bound_by[segment->task];
+      if (bound.bound() == Bound::kDependency && IsLaunch(bound.task())) waited += gap;
+      gap = {};
+      if (segment->begin >= resident.end) break;
+    }
+    return waited;
+  }
+
   // One named cause: the first that applies.
-  std::string Cause(TaskId task, Duration hidden) const {
+  std::string Cause(TaskId task, Duration hidden, Duration exposed) const {
     const SimTime start = timeline_.start[task];
     const SimTime transfer = TransferStart(graph_, timeline_, task);
     const Duration wait = transfer - start;
     if (2 * wait > timeline_.end[task] - start) {
       return "waits for the slowest rank: " + FormatTime(wait);
     }
+    if (2 * WaitForLaunches(task) > exposed) return "the kernels beside it wait for their launches";
     const BoundBy bound = timeline_.bound_by[task];
     const bool is_queued = bound.bound() == Bound::kStreamOrder &&
                            graph_.kind(bound.task()) == TaskKind::kTransfer && ready_[task] < start;

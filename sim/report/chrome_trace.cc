@@ -219,7 +219,7 @@ void TraceWriter::WriteHostSlice(TaskId task, const Track& track) {
 
 TaskId TraceWriter::LaunchedBy(TaskId task) const {
   const auto* work = std::get_if<HostWork>(&graph_.work(task));
-  if (work == nullptr || work->launches == 0) return kNoId<TaskId>;
+  if (work == nullptr || work->launches + work->collective_calls == 0) return kNoId<TaskId>;
   for (const Edge edge : graph_.successors(task)) {
     if (!edge.is_stream_order()) return edge.to();
   }

@@ -108,4 +108,10 @@ void WriteFileAtomically(const std::string& path, const Writer& writer, const Re
   file.Commit();
 }
 
+void WriteFileAtomically(const std::string& path, std::string_view text) {
+  OutputFile file(path);
+  file.Append(text);
+  file.Commit();
+}
+
 }  // namespace stepsim

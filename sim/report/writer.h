@@ -51,5 +51,6 @@ std::string TerminalSummary(const StepReport& report, bool use_colour,
 // not at all. Throws std::runtime_error with one clear line ("cannot write out/x.json: No space
 // left on device").
 void WriteFileAtomically(const std::string& path, const Writer& writer, const Result& result);
+void WriteFileAtomically(const std::string& path, std::string_view text);
 
 }  // namespace stepsim

@@ -4,70 +4,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/cli/cli_fixture.h"
+
 namespace stepsim {
 namespace {
 
-namespace fs = std::filesystem;
-using testing::HasSubstr;
-using testing::StartsWith;
+using testing::Answer;
+using testing::Ask;
+using ::testing::HasSubstr;
+using testing::ReadAll;
+using ::testing::StartsWith;
+using Cli = testing::Cli;
 
-struct Answer {
-  int status = 0;
-  std::string out, err;
-};
-
-Answer Ask(std::vector<std::string> arguments, const std::string& input = "",
-           bool use_colour = false, std::size_t terminal_width = 0) {
-  arguments.insert(arguments.begin(), {"--configs", STEPSIM_SOURCE_DIR "/configs"});
-  std::istringstream in(input);
-  std::ostringstream out, err;
-  const int status = RunCli(arguments, {in, out, err, use_colour, terminal_width, ""});
-  return {status, out.str(), err.str()};
-}
-
-std::string ReadAll(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-// A folder of its own for each test, removed at the end.
-class Cli : public testing::Test {
- protected:
-  void SetUp() override {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() / (std::string("stepsim_cli_") + info->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
-  std::string Write(const std::string& name, const std::string& text) const {
-    std::ofstream(Path(name)) << text;
-    return Path(name);
-  }
-  std::vector<std::string> Files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_)) {
-      names.push_back(entry.path().filename().string());
-    }
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
-  fs::path folder_;
-};
-
-// Round numbers: 2 GPUs, no latency, 1e9 parameters of fp32 over 100 GB/s.
+// Round numbers: 2 GPUs, no latency, 1e9 parameters of fp32 over 100 GB/s; collectives by hand.
 const char kJob[] = R"(name: round numbers
 model:
   name: two layers
@@ -77,6 +31,7 @@ model:
 hardware: {base: ideal, gpus_per_node: 2, intra_node: {bandwidth: 100 GB/s, latency: 0 us}}
 optimizer: none
 precision: {compute: bf16, parameters: fp32}
+collectives: {model: alpha_beta}
 )";
 
 TEST_F(Cli, RunPrintsTheSummary) {
@@ -117,7 +72,7 @@ TEST_F(Cli, TextBreaksAtTheWidthOfTheTerminal) {
 }
 
 TEST_F(Cli, HelpFitsInto80Columns) {
-  for (const std::string command : {"", "run", "list", "describe", "schema"}) {
+  for (const std::string command : {"", "run", "cost", "list", "describe", "schema"}) {
     const Answer answer = command.empty() ? Ask({"--help"}) : Ask({command, "--help"});
     EXPECT_EQ(answer.status, kExitSuccess);
     EXPECT_LE(LongestLine(answer.out), 80u) << answer.out;
@@ -146,8 +101,8 @@ TEST_F(Cli, ExportsEveryFormat) {
       Ask({"run", job, "--export", Path("x.json"), "--export", Path("x.csv"), "--export",
            Path("x.md"), "--export", Path("x.trace.json"), "--export", Path("x.trace.json.gz")});
   EXPECT_EQ(answer.status, kExitSuccess) << answer.err;
-  EXPECT_THAT(Files(), testing::ElementsAre("job.yaml", "x.csv", "x.json", "x.md", "x.trace.json",
-                                            "x.trace.json.gz"));
+  EXPECT_THAT(Files(), ::testing::ElementsAre("job.yaml", "x.csv", "x.json", "x.md", "x.trace.json",
+                                              "x.trace.json.gz"));
   const auto result = nlohmann::json::parse(ReadAll(Path("x.json")));
   EXPECT_EQ(result["schema"], "stepsim.result/1");
   // 2(n-1)/n x 4e9 bytes / 100 GB/s = 40 ms on the wire, as two buckets.
@@ -183,7 +138,7 @@ TEST_F(Cli, RefusesAnUnwritablePlace) {
   const Answer answer = Ask({"run", job, "-q", "--export", Path("file/x.json")});
   EXPECT_EQ(answer.status, kExitInternal);
   EXPECT_EQ(answer.err, "error: cannot write " + Path("file/x.json") + ": Not a directory\n");
-  EXPECT_THAT(Files(), testing::ElementsAre("file", "job.yaml"));
+  EXPECT_THAT(Files(), ::testing::ElementsAre("file", "job.yaml"));
 }
 
 TEST_F(Cli, ChecksExportNamesBeforeTheWork) {
@@ -193,7 +148,7 @@ TEST_F(Cli, ChecksExportNamesBeforeTheWork) {
   EXPECT_THAT(answer.err, HasSubstr("x.jsno: no writer for this file name, allowed endings: "));
   EXPECT_THAT(answer.err, HasSubstr("did you mean '.json'?"));
   EXPECT_THAT(answer.err, HasSubstr("y.png: no writer"));
-  EXPECT_THAT(Files(), testing::ElementsAre("job.yaml"));
+  EXPECT_THAT(Files(), ::testing::ElementsAre("job.yaml"));
 }
 
 TEST_F(Cli, ReportsEveryMistakeOfAJobAtOnce) {
@@ -242,7 +197,8 @@ TEST_F(Cli, UnknownCommandsAndOptionsHaveAHint) {
   std::ostringstream out, err;
   EXPECT_EQ(RunCli({"rum"}, {in, out, err, false, 0, ""}), kExitInput);
   EXPECT_EQ(err.str(),
-            "error: unknown command 'rum', allowed: run, list, describe, schema; did you mean "
+            "error: unknown command 'rum', allowed: run, cost, validate, list, describe, schema; "
+            "did you mean "
             "'run'?\n");
   const Answer option = Ask({"run", "x.yaml", "--exprt", "y"});
   EXPECT_EQ(option.status, kExitInput);
@@ -250,19 +206,20 @@ TEST_F(Cli, UnknownCommandsAndOptionsHaveAHint) {
 }
 
 TEST_F(Cli, EveryCommandHasHelpWithAnExample) {
-  for (const char* command : {"run", "list", "describe", "schema"}) {
+  for (const char* command : {"run", "cost", "list", "describe", "schema"}) {
     const Answer answer = Ask({command, "--help"});
     EXPECT_EQ(answer.status, kExitSuccess) << command;
     EXPECT_THAT(answer.out, HasSubstr(std::string("Example:\n  stepsim ") + command));
   }
-  EXPECT_THAT(Ask({"--version"}).out, testing::MatchesRegex("stepsim [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_THAT(Ask({"--version"}).out,
+              ::testing::MatchesRegex("stepsim [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
 TEST_F(Cli, ListsEverythingThatAJobCanName) {
   const Answer all = Ask({"list"});
   EXPECT_EQ(all.status, kExitSuccess);
   for (const char* name : {"a100-80g-dgx", "ethernet-25g", "resnet-50", "lesson_serial", "ddp",
-                           "palm", "step_time_s", ".trace.json.gz"}) {
+                           "palm", "step_time_s", ".trace.json.gz", "nvls_tree", "ll128"}) {
     EXPECT_THAT(all.out, HasSubstr(std::string("  ") + name)) << name;
   }
   EXPECT_EQ(all.out.find("error:"), std::string::npos);
@@ -278,7 +235,7 @@ TEST_F(Cli, DescribesFieldsAndMetrics) {
 }
 
 TEST_F(Cli, SchemasAreJson) {
-  for (const char* kind : {"job", "hardware", "network", "model"}) {
+  for (const char* kind : {"job", "hardware", "network", "model", "collectives"}) {
     const auto schema = nlohmann::json::parse(Ask({"schema", kind}).out);
     EXPECT_THAT(schema["$schema"].get<std::string>(), HasSubstr("json-schema.org"));
   }

@@ -24,7 +24,8 @@ except ImportError as error:
     print(f"skipped: {error}; install python3-jsonschema and python3-yaml")
     sys.exit(SKIPPED)
 
-FOLDERS = {"job": "jobs", "hardware": "hardware", "network": "networks", "model": "models"}
+FOLDERS = {"job": "jobs", "hardware": "hardware", "network": "networks", "model": "models",
+           "collectives": "collectives"}
 
 TOP = "model: gpt2\nhardware: ideal\nbatch: {sequence_length: 1024}\n"
 DDP = TOP + "plan: {strategy: ddp, ddp: %s}\n"
@@ -81,11 +82,15 @@ BAD_FILES = [
     ("network", "{name: n, link: {type: ib, bandwidth: 400 GiB}}"),
     ("network", "{name: n}"),
     ("model", "{name: x, transformer: {layers: 2}}"),
+    ("collectives", "{rows: []}"),
+    ("collectives", "{name: mine, rows: [{algorithm: ring, ramp: 10}]}"),
+    ("collectives", "{name: mine, rows: [{algorithm: ring, time_factor: 0}]}"),
 ]
 GOOD_FILES = [
     ("hardware", "{base: ideal, name: mine, gpus_per_node: 4}"),
     ("network", "{base: ethernet-25g, nics_per_node: 2}"),
     ("model", "{base: gpt2, name: half, transformer: {layers: 6}}"),
+    ("collectives", "{name: mine, rows: [{algorithm: ring, ramp: 10 us}], sources: {rows: x}}"),
 ]
 
 

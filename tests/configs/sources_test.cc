@@ -77,6 +77,7 @@ void ExpectSourced(const std::string& path) {
 
 class HardwareSources : public TestWithParam<std::string> {};
 class NetworkSources : public TestWithParam<std::string> {};
+class CollectiveSources : public TestWithParam<std::string> {};
 class ModelSources : public TestWithParam<std::string> {};
 
 TEST_P(HardwareSources, CoverEveryValue) {
@@ -85,12 +86,17 @@ TEST_P(HardwareSources, CoverEveryValue) {
 TEST_P(NetworkSources, CoverEveryValue) {
   ExpectSourced("configs/networks/" + GetParam() + ".yaml");
 }
+TEST_P(CollectiveSources, CoverEveryValue) {
+  ExpectSourced("configs/collectives/" + GetParam() + ".yaml");
+}
 TEST_P(ModelSources, CoverEveryValue) { ExpectSourced("configs/models/" + GetParam() + ".yaml"); }
 
 INSTANTIATE_TEST_SUITE_P(Configs, HardwareSources,
                          ValuesIn(ShippedConfigs().Names(ConfigKind::kHardware)), PlainName);
 INSTANTIATE_TEST_SUITE_P(Configs, NetworkSources,
                          ValuesIn(ShippedConfigs().Names(ConfigKind::kNetworks)), PlainName);
+INSTANTIATE_TEST_SUITE_P(Configs, CollectiveSources,
+                         ValuesIn(ShippedConfigs().Names(ConfigKind::kCollectives)), PlainName);
 INSTANTIATE_TEST_SUITE_P(Configs, ModelSources,
                          ValuesIn(ShippedConfigs().Names(ConfigKind::kModels)), PlainName);
 

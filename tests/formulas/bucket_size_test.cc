@@ -31,8 +31,8 @@ double Exposed(const StepReport& report) { return ToSeconds(report.account().exp
 
 // ---- Equal layers: a closed form ----
 
-// 1024 layers of one 1 MiB tensor on four nodes of eight A40 over 10 Gb/s. No launch latency, so
-// that a layer's backward is two kernels of the stated FLOPs and one copy.
+// 1024 layers of one 1 MiB tensor on four nodes of eight A40 over 10 Gb/s. No launch latency
+// and an ideal host, so that a layer's backward is two kernels of the stated FLOPs and one copy.
 constexpr int kEqualLayers = 1024;
 constexpr double kBackwardFlops = 210e9;
 constexpr double kTensor = 1 << 20;
@@ -49,7 +49,8 @@ ResolvedJob EqualLayers() {
       "model:\n  name: equal\n  layers:\n{}"
       "hardware: {{base: a40-pcie, gpu: {{kernel_latency: 0 us}}}}\n"
       "network: ethernet-10g\nnodes: 4\n"
-      "plan: {{ddp: {{gradient_as_bucket_view: true, bucket_cap_mb: 1}}}}\noptimizer: none\n",
+      "plan: {{ddp: {{gradient_as_bucket_view: true, bucket_cap_mb: 1}}}}\noptimizer: none\n"
+      "host: {{launch: 0 us}}\ncontention: off\ncollectives: {{model: alpha_beta}}\n",
       layers));
 }
 

@@ -151,9 +151,15 @@ TEST(ActivationMemory, DropoutKeepsTwoMasks) {
 
 // SwiGLU, 16 bit: 2 T (norm1 h + qkv h + (n_q + 2 n_kv) d + proj n_q d + norm2 h + mlp h + 3 f).
 TEST(ActivationMemory, LlamaLayerKeepsItsTensors) {
-  const Workload workload = BuildWorkload(JobOf(testing::Llama3Of8b(), 1, 8192));
+  JobSpec job = JobOf(testing::Llama3Of8b(), 1, 8192);
+  job.kernels = KernelMode::kFused;
   const std::int64_t columns = 4 * 4096 + (32 + 2 * 8) * 128 + 32 * 128 + 3 * 14336;
-  EXPECT_EQ(SavedByLayer(workload), 2LL * 8192 * columns);
+  EXPECT_EQ(SavedByLayer(BuildWorkload(job)), 2LL * 8192 * columns);
+  // Written out, each RMS norm keeps its input in fp32 beside its normalised one, SwiGLU
+  // silu(gate).
+  job.kernels = KernelMode::kEager;
+  EXPECT_EQ(SavedByLayer(BuildWorkload(job)),
+            2LL * 8192 * (columns + 14336) + 2 * 4LL * 8192 * 4096);
 }
 
 // Korthikanti et al.: 4 s b h (1 + V/h) for the last norm, the head and fp32 logits.

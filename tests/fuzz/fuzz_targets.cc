@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "models/calibration/collective_validation.h"
 #include "models/calibration/csv_table.h"
+#include "models/calibration/kernel_table.h"
 #include "models/spec/config_source.h"
 #include "models/spec/load_job.h"
 #include "sim/base/diagnostics.h"
@@ -73,7 +75,31 @@ void FuzzCsv(std::string_view bytes) {
       if (number && !(*number > 0)) std::abort();
       reader.PositiveInteger(row, first);
     }
+    for (const KernelRow& kernel : ReadKernelTable(table).rows) {
+      if (!(kernel.seconds > 0) || kernel.work.bytes.value <= 0) std::abort();
+    }
     reader.ThrowIfAny();
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().empty()) std::abort();
+  }
+}
+
+void FuzzMeasuredTable(std::string_view bytes) {
+  constexpr std::size_t kMostRows = 64;  // fits take time
+  try {
+    std::vector<MeasuredCollective> points = ReadMeasuredCollectives(bytes, "fuzz.csv");
+    if (points.size() > kMostRows) points.resize(kMostRows);
+    const CollectiveValidation validation(std::move(points), Source());
+    const CollectiveCorrections fitted = validation.Fit("fuzz");
+    for (const bool leave_one_out : {false, true}) {
+      for (const Calibration how :
+           {Calibration::kNone, Calibration::kTwoPoint, Calibration::kKnots}) {
+        for (const Prediction& p : validation.Predict(
+                 {.calibration = how, .corrections = fitted, .leave_one_out = leave_one_out})) {
+          if (p.is_predicted && !(p.seconds > 0 && p.seconds < 1e30)) std::abort();
+        }
+      }
+    }
   } catch (const ConfigError& error) {
     if (error.diagnostics().empty()) std::abort();
   }

@@ -16,4 +16,7 @@ void FuzzHfConfig(std::string_view bytes);
 // The bytes are a table of measurements.
 void FuzzCsv(std::string_view bytes);
 
+// The bytes are a table of measured collectives: read, mapped to machines, fitted and predicted.
+void FuzzMeasuredTable(std::string_view bytes);
+
 }  // namespace stepsim

@@ -37,6 +37,9 @@ TEST(FuzzReplay, Corpus) {
   const std::vector<fs::path> tables = FilesIn("corpus/csv");
   ASSERT_FALSE(tables.empty());
   for (const fs::path& path : tables) EXPECT_NO_THROW(FuzzCsv(ReadFile(path))) << path;
+  const std::vector<fs::path> measured = FilesIn("corpus/measured");
+  ASSERT_FALSE(measured.empty());
+  for (const fs::path& path : measured) EXPECT_NO_THROW(FuzzMeasuredTable(ReadFile(path))) << path;
   for (const fs::path& path : jobs) EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
   for (const fs::path& path : models) EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
 }

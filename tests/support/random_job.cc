@@ -136,7 +136,33 @@ DdpPlan RandomDdp(Random& random) {
   return plan;
 }
 
+Duration RandomTime(Random& random, std::int64_t most_us) {
+  return Duration{random.Between(0, most_us * 1'000'000)};
+}
+
+HostSpec RandomHost(Random& random) {
+  HostSpec host;
+  if (random.Chance(0.8)) host.launch = RandomTime(random, random.Chance(0.3) ? 2'000 : 20);
+  if (random.Chance(0.5)) host.collective_call = RandomTime(random, 100);
+  if (random.Chance(0.5)) host.event_handover = RandomTime(random, 50);
+  if (random.Chance(0.5)) host.graph_launch = RandomTime(random, 100);
+  host.cuda_graphs = random.Chance(0.2);
+  host.synchronize = random.Chance(0.3);
+  host.max_connections = random.Pick<std::int64_t>({1, 2, 8});
+  return host;
+}
+
 }  // namespace
+
+ResolvedJob RandomJobWithHost(std::uint64_t seed) {
+  ResolvedJob resolved = RandomJob(seed);
+  Random random(~seed);
+  JobSpec& job = resolved.job;
+  job.host = RandomHost(random);
+  job.kernels = random.Pick({KernelMode::kEager, KernelMode::kCompiled, KernelMode::kFused});
+  if (job.plan.ddp.find_unused_parameters) job.host.cuda_graphs = false;
+  return resolved;
+}
 
 ResolvedJob RandomJob(std::uint64_t seed) {
   Random random(seed);
@@ -162,7 +188,10 @@ ResolvedJob RandomJob(std::uint64_t seed) {
   job.precision.parameters = random.Pick({DType::kFp32, DType::kBf16, DType::kFp16});
   job.optimizer = random.Pick({OptimizerKind::kAdamW, OptimizerKind::kSgd,
                                OptimizerKind::kSgdMomentum, OptimizerKind::kNone});
+  job.collectives.model = random.Pick({CollectiveModel::kNccl, CollectiveModel::kAlphaBeta});
   job.collectives.all_reduce = random.Chance(0.6) ? "ring" : "hierarchical";
+  job.host.launch = Duration{};
+  job.contention = ContentionMode::kOff;
   job.mfu_convention = "causal";
   resolved.resolved_json = "{}";
   return resolved;

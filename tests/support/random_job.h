@@ -10,7 +10,10 @@
 
 namespace stepsim::testing {
 
-// One step, folded, no launch overhead: what a property needs beyond that it sets itself.
+// One step, folded, no contention, an ideal host: what a property needs beyond that it sets itself.
 ResolvedJob RandomJob(std::uint64_t seed);
+
+// The same with a host of any speed and habits.
+ResolvedJob RandomJobWithHost(std::uint64_t seed);
 
 }  // namespace stepsim::testing

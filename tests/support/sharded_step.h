@@ -53,6 +53,7 @@ inline JobSpec JobWith(const std::string& strategy) {
   job.precision.compute = DType::kFp32;
   job.plan.strategy = strategy;
   job.optimizer = OptimizerKind::kSgd;
+  job.host.launch = Duration::zero();
   return job;
 }
 
@@ -111,7 +112,7 @@ struct StepRun {
 
 inline StepRun RunJob(const JobSpec& job, const Workload& workload,
                       const Durations& durations = {}) {
-  TaskGraph graph = BuildStep(job, workload);
+  TaskGraph graph = BuildStep(job, workload).graph;
   const TaskCosts costs = CostsOf(graph, durations);
   Timeline timeline = Simulate(graph, costs);
   for (const RankId r : AllIds<RankId>(graph.rank_count())) {

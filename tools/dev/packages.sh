@@ -12,6 +12,7 @@ BUILD_PACKAGES=(
   libfmt-dev libfast-float-dev zlib1g-dev libeigen3-dev
 )
 TEST_PACKAGES=(python3 python3-jsonschema python3-yaml libgtest-dev libgmock-dev)
+EVIDENCE_PACKAGES=(python3 python3-matplotlib)  # tools/dev/validate.sh
 
 # Runs a command quietly; shows what it said only when it fails.
 quietly() {

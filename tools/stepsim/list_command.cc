@@ -11,6 +11,7 @@
 
 #include "models/parallel/strategy.h"
 #include "models/spec/load_job.h"
+#include "models/spec/nccl_choice.h"
 #include "models/workload/model_flops.h"
 #include "sim/base/diagnostics.h"
 #include "sim/metrics/metric_table.h"
@@ -66,6 +67,19 @@ Rows ListModels(const ConfigSource& configs) {
   });
 }
 
+template <class Names>
+Rows ListNames(const Names& names) {
+  Rows rows;
+  for (const std::string_view name : names) rows.emplace_back(name, "");
+  return rows;
+}
+
+Rows ListCorrections(const ConfigSource& configs) {
+  return ListFiles(configs, ConfigKind::kCollectives, [](const SourceFile& file) {
+    return LoadCorrectionsText(file.text, file.name).description;
+  });
+}
+
 Rows ListJobs(const ConfigSource& configs) {
   return ListFiles(configs, ConfigKind::kJobs, [&](const SourceFile& file) {
     const JobSpec job = LoadJobText(file.text, file.name, {}, configs).job;
@@ -97,6 +111,11 @@ constexpr std::array kKinds = {
     Kind{"networks", "overlays: `network:` of a job", ListNetworks},
     Kind{"models", "network descriptions: `model:` of a job", ListModels},
     Kind{"jobs", "shipped examples: `stepsim run <name>`", ListJobs},
+    Kind{"algorithms", "of collectives: `collectives.algorithm`, `stepsim cost --algo`",
+         [](const ConfigSource&) { return ListNames(NcclAlgorithmNames()); }},
+    Kind{"protocols", "of collectives: `collectives.protocol`, `stepsim cost --proto`",
+         [](const ConfigSource&) { return ListNames(NcclProtocolNames()); }},
+    Kind{"corrections", "of NCCL's table: `collectives.corrections`", ListCorrections},
     Kind{"strategies", "`plan.strategy`",
          [](const ConfigSource&) { return ListTable(Strategies()); }},
     Kind{"mfu_conventions", "`mfu_convention`",
@@ -118,7 +137,10 @@ void Print(const Kind& kind, const ConfigSource& configs, const CliStreams& stre
                                : std::max(streams.terminal_width, indent + kNarrowest) - indent;
   streams.out << fmt::format("{}  ({})\n", kind.name, kind.doc);
   for (const auto& [name, doc] : rows) {
-    if (doc.empty()) streams.out << fmt::format("  {}\n", name);
+    if (doc.empty()) {
+      streams.out << fmt::format("  {}\n", name);
+      continue;
+    }
     std::string head = fmt::format("  {:<{}}  ", name, width);
     for (const std::string& line : WrapText(doc, room, kAnyNumber)) {
       streams.out << head << line << '\n';

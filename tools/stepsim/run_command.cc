@@ -12,6 +12,7 @@
 #include "sim/config/read_config.h"
 #include "sim/report/writer.h"
 #include "tools/stepsim/command.h"
+#include "tools/stepsim/result_table.h"
 
 namespace stepsim {
 namespace {
@@ -27,12 +28,6 @@ struct Export {
   std::string path;  // "-": standard output
   const Writer* writer = nullptr;
 };
-
-// "-" is the result JSON on standard output; "-.md" and the like choose another format.
-bool IsStandardOutput(const std::string& path) {
-  return path == "-" ||
-         (path.size() > 2 && path.rfind("-.", 0) == 0 && path.find('/') == std::string::npos);
-}
 
 std::vector<Export> ParseExports(const std::vector<std::string>& paths) {
   std::vector<std::string> suffixes;

@@ -19,6 +19,7 @@ constexpr std::array kSchemas = {
     SchemaRow{"hardware", HardwareSchema},
     SchemaRow{"network", NetworkSchema},
     SchemaRow{"model", ModelSchema},
+    SchemaRow{"collectives", CorrectionsSchema},
 };
 
 }  // namespace
@@ -27,7 +28,7 @@ void AddSchemaCommand(CLI::App& app, const Session& session) {
   const auto kind = std::make_shared<std::string>("job");
   std::vector<std::string> names;
   for (const SchemaRow& row : kSchemas) names.emplace_back(row.name);
-  app.add_option("kind", *kind, "job, hardware, network or model")
+  app.add_option("kind", *kind, "job, hardware, network, model or collectives")
       ->check(CLI::IsMember(names))
       ->option_text("KIND=job");
   app.callback([kind, &session] {

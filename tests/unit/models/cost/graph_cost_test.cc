@@ -90,6 +90,7 @@ JobSpec Job() {
   job.hardware.network.link = {"infiniband", {10e9}, 1, Duration{}};
   job.nodes = 2;
   job.gpus_per_node = 2;
+  job.collectives.model = CollectiveModel::kAlphaBeta;  // arithmetic by hand
   return job;
 }
 
@@ -127,12 +128,16 @@ TEST(PriceGraph, OtherCollectivesUseTheRing) {
   EXPECT_EQ(priced.choices[WorkId{0}].algorithm, "ring");
 }
 
-TEST(PriceGraph, HostPaysPerLaunchAndPerNode) {
+TEST(PriceGraph, HostPaysPerLaunchCallEventAndNode) {
   JobSpec job = Job();
-  job.simulate.launch_overhead = Duration{7'000'000};
+  job.host.launch = Duration{7'000'000};
   const GraphCosts priced = Priced(HostWork{.launches = 3, .graph_nodes = 100}, job);
   // 3 x 7 us and 100 x 0.3 us
-  EXPECT_NEAR(Picoseconds(priced), 51e6, 1);
+  EXPECT_EQ(priced.costs[WorkId{0}].isolated, Duration{51'000'000});
+  // 15 us a call, 2 us an event, 7 us a CUDA graph
+  const HostWork work{.collective_calls = 1, .graph_launches = 10, .handovers = 3};
+  EXPECT_EQ(Priced(work, job).costs[WorkId{0}].isolated,
+            Duration{15'000'000 + 6'000'000 + 70'000'000});
   EXPECT_TRUE(priced.choices[WorkId{0}].algorithm.empty());
 }
 
@@ -144,9 +149,7 @@ TEST(PriceGraph, RoundsUpToAPicosecond) {
   EXPECT_EQ(priced.costs[WorkId{0}].isolated, Duration{2});
 }
 
-TEST(PriceGraph, RefusesWhatItCannotPrice) {
-  EXPECT_THROW(Priced(OpaqueWork{}), InternalError);
-}
+TEST(PriceGraph, RefusesWhatItCannotPrice) { EXPECT_THROW(Priced(OpaqueWork{}), InternalError); }
 
 }  // namespace
 }  // namespace stepsim

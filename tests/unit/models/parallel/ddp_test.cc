@@ -53,6 +53,7 @@ Workload ThreeLayers() {
 JobSpec JobOf(DdpPlan plan) {
   JobSpec job;
   job.gpus_per_node = 2;
+  job.host.launch = Duration{};  // the schedules have no host
   job.plan.ddp = std::move(plan);
   job.optimizer = OptimizerKind::kSgd;
   return job;
@@ -93,7 +94,7 @@ struct StepRun {
 };
 
 StepRun RunJob(const JobSpec& job, const Workload& workload) {
-  TaskGraph graph = BuildStep(job, workload);
+  TaskGraph graph = BuildStep(job, workload).graph;
   const TaskCosts costs = CostsOf(graph);
   Timeline timeline = Simulate(graph, costs);
   for (const RankId r : AllIds<RankId>(graph.rank_count())) {  // the identity, in every run
@@ -369,8 +370,7 @@ TEST(Ddp, ConsecutiveStepsRepeat) {
 // A launch of 40 units a kernel starves the stream: the step is bound by the host.
 TEST(Ddp, SlowLaunchesMakeTheStepHostBound) {
   JobSpec job = JobOf({.bucket_cap_mb = 1});
-  job.simulate.launch_overhead = kVecUnit;
-  const TaskGraph graph = BuildStep(job, ThreeLayers());
+  const TaskGraph graph = BuildStep(job, ThreeLayers(), HostThread::kLaunches).graph;
   TaskCosts costs = CostsOf(graph);
   std::int64_t launches = 0;
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {

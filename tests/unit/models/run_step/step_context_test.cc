@@ -91,15 +91,32 @@ TEST(StepContext, NamesAJobWithoutAName) {
   EXPECT_THAT(ContextOf(resolved).job, AllOf(HasSubstr("gpt2"), HasSubstr("ddp"), HasSubstr("8")));
 }
 
-// The median error was measured for the ring; a job without communication has no links to doubt.
-TEST(StepContext, ConfidenceSpeaksOfWhatTheJobUses) {
+// A job without communication has no links to doubt.
+TEST(AddTrust, SpeaksOfWhatTheJobUses) {
   const auto confidence = [](const std::vector<std::string>& sets) {
-    return ContextOf(testing::LoadShipped("gpt2_ddp_8xa100", sets)).confidence;
+    return RunStep(testing::LoadShipped("gpt2_ddp_8xa100", sets)).report.context.confidence;
   };
-  EXPECT_THAT(confidence({}), AllOf(HasSubstr("links"), HasSubstr("44%")));
-  EXPECT_THAT(confidence({"collectives.all_reduce=hierarchical"}),
-              AllOf(HasSubstr("hierarchical"), Not(HasSubstr("%"))));
-  EXPECT_THAT(confidence({"gpus_per_node=1"}), Not(AnyOf(HasSubstr("links"), HasSubstr("%"))));
+  EXPECT_THAT(confidence({}),
+              AllOf(HasSubstr("kernels and links"), HasSubstr("collectives within")));
+  EXPECT_THAT(confidence({"collectives.corrections=none"}), HasSubstr("25%"));
+  EXPECT_THAT(confidence({"collectives.model=alpha_beta"}), HasSubstr("33%"));
+  EXPECT_THAT(confidence({"gpus_per_node=1"}),
+              Not(AnyOf(HasSubstr("links"), HasSubstr("collectives"))));
+}
+
+// One measured point per curve: every other size lies outside, which doubles the expected error and
+// is an assumption.
+TEST(AddTrust, WidensBeyondTheMeasuredSizes) {
+  ResolvedJob resolved = testing::LoadShipped("gpt2_ddp_8xa100");
+  const StepContext before = RunStep(resolved).report.context;
+  resolved.job.hardware.calibration = {{"all_reduce", 1, 8, Bytes{1}, Duration{20'000'000}}};
+  const StepContext after = RunStep(resolved).report.context;
+  const auto is_extrapolated = [](const StepContext::Assumption& assumption) {
+    return assumption.origin == "extrapolated beyond the calibrated sizes";
+  };
+  EXPECT_TRUE(std::none_of(before.assumptions.begin(), before.assumptions.end(), is_extrapolated));
+  EXPECT_TRUE(std::any_of(after.assumptions.begin(), after.assumptions.end(), is_extrapolated));
+  EXPECT_THAT(after.confidence, HasSubstr("outside the measured sizes"));
 }
 
 TEST(AddWarnings, SaysWhenItDoesNotFit) {

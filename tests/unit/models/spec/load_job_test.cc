@@ -145,7 +145,8 @@ TEST(LoadJob, NetworkOverlay) {
   EXPECT_EQ(network.link.bandwidth.value, 1.25e9);
   EXPECT_EQ(network.link.latency.count(), 5'000'000);  // not in the overlay: the profile's
   EXPECT_EQ(Load(kJob, {"network=slow"}).job.hardware.network.name, "slow");
-  EXPECT_EQ(Load(kJob, {"network.link.latency=9 us"}).job.hardware.network.link.latency.count(),
+  EXPECT_EQ(Load(kJob, {"network.link.latency=9 us", "collectives.model=alpha_beta"})
+                .job.hardware.network.link.latency.count(),
             9'000'000);
 }
 
@@ -284,10 +285,10 @@ TEST(LoadJob, EveryProblemOfEveryFile) {
         "job.yaml:3:8: nodes: found 'two', allowed: a whole number from 1 to 1000000\n"
         "job.yaml:4:18: plan.strategy: found 'dpp', allowed: ddp, fsdp1, fsdp2, none; did you mean 'ddp'?\n"
         "job.yaml:6:1: found the unknown key 'typo', allowed: name, model, hardware, network, "
-        "nodes, gpus_per_node, plan, batch, precision, optimizer, collectives, simulate, "
-        "mfu_convention\n"
+        "nodes, gpus_per_node, plan, batch, precision, kernels, attention, optimizer, "
+        "optimizer_impl, host, collectives, contention, simulate, mfu_convention\n"
         "hardware/bad.yaml:1:1: hardware.gpu: missing, allowed: a mapping with name, peak, "
-        "hbm_bandwidth, memory, sms and 5 optional keys\n"
+        "hbm_bandwidth, memory, sms and 8 optional keys\n"
         "hardware/bad.yaml:1:1: hardware.intra_node: missing, allowed: a mapping with type, "
         "bandwidth and 5 optional keys\n"
         "hardware/bad.yaml:1:1: hardware.network: missing, allowed: a mapping with name, link and "

@@ -50,8 +50,8 @@ TEST(PlaceGroup, RefusesAnEmptyGroup) {
 TEST(Links, ReachTheirEfficiency) {
   EXPECT_DOUBLE_EQ(IntraNode(SlowNetwork()).bandwidth.value, 80e9);
   EXPECT_EQ(IntraNode(SlowNetwork()).latency, Duration{2'000'000});
-  EXPECT_DOUBLE_EQ(NodeUplink(SlowNetwork()).bandwidth.value, 20e9);  // 2 x 12.5 x 0.8
-  EXPECT_EQ(NodeUplink(SlowNetwork()).latency, Duration{5'000'000});
+  EXPECT_DOUBLE_EQ(GroupUplink(SlowNetwork(), {16, 2, 8}).bandwidth.value, 20e9);  // 2 x 12.5 x 0.8
+  EXPECT_EQ(GroupUplink(SlowNetwork(), {16, 2, 8}).latency, Duration{5'000'000});
 }
 
 TEST(SlowestOfRing, StaysInsideOneNode) {
@@ -83,6 +83,64 @@ TEST(SlowestOfRing, WithOneRankPerNodeIsTheNetworkAlone) {
   const LinkShare link = SlowestOfRing(hardware, {4, 4, 1});
   EXPECT_DOUBLE_EQ(link.bandwidth.value, 20e9);
   EXPECT_EQ(link.latency, Duration{5'000'000});
+}
+
+// ---- NICs of a group ----
+
+// Eight GPUs with a NIC each, 12.5 GB/s.
+HardwareSpec Rails(std::int64_t nics) {
+  HardwareSpec hardware;
+  hardware.gpus_per_node = 8;
+  hardware.network.nics_per_node = nics;
+  hardware.network.link = {"infiniband", {12.5e9}, 1, Duration{}};
+  return hardware;
+}
+
+// The same GPU of every node, in a job on all GPUs; its seven siblings work at the same time.
+Placement Strided(std::int64_t nodes) { return {nodes, nodes, 1, 8, 0, 0}; }
+
+TEST(Nics, EachRankHasItsOwn) {
+  EXPECT_DOUBLE_EQ(NicsInReach(Rails(8), Strided(4)), 1);
+  EXPECT_DOUBLE_EQ(NicsAtOnce(Rails(8), Strided(4)), 1);
+  EXPECT_DOUBLE_EQ(NicsInReach(Rails(32), Strided(4)), 4);
+  EXPECT_DOUBLE_EQ(GroupUplink(Rails(8), Strided(4)).bandwidth.value, 12.5e9);
+  EXPECT_DOUBLE_EQ(GroupUplink(Rails(8), {32, 4, 8, 8, 0, 0}).bandwidth.value, 100e9);
+}
+
+TEST(Nics, SiblingsShareWhereThereAreFew) {
+  EXPECT_DOUBLE_EQ(NicsInReach(Rails(4), Strided(4)), 1);  // it sees the neighbour's
+  EXPECT_DOUBLE_EQ(NicsAtOnce(Rails(4), Strided(4)), 0.5);
+  EXPECT_DOUBLE_EQ(NicsAtOnce(Rails(1), Strided(4)), 0.125);
+  EXPECT_DOUBLE_EQ(NicsAtOnce(Rails(1), {32, 4, 8, 8, 0, 0}), 1);  // one group has it all
+}
+
+// A job that uses one GPU of each node has no siblings.
+TEST(Nics, AreNotSharedWithIdleGpus) {
+  EXPECT_DOUBLE_EQ(NicsAtOnce(Rails(1), {4, 4, 1, 1, 0, 0}), 1);
+  EXPECT_DOUBLE_EQ(NicsAtOnce(Rails(8), {4, 4, 1, 1, 0, 0}), 1);  // and not more than its own
+}
+
+TEST(Spine, IsSeenByGroupsThatLeaveTheirLeaf) {
+  HardwareSpec hardware = Rails(8);
+  hardware.network.oversubscription = 4;
+  const auto uplink = [&](const Placement& placement) {
+    return GroupUplink(hardware, placement).bandwidth.value;
+  };
+  EXPECT_DOUBLE_EQ(uplink({16, 2, 8}), 25e9);  // no leaf given: two nodes already meet it
+  hardware.network.nodes_per_leaf = 4;
+  EXPECT_DOUBLE_EQ(uplink({32, 4, 8}), 100e9);
+  EXPECT_DOUBLE_EQ(uplink({40, 5, 8}), 25e9);
+  // Two nodes that happen to lie under different leaves: 3 and 4; 0 and 7.
+  EXPECT_DOUBLE_EQ(uplink({16, 2, 8, 8, 3, 4}), 25e9);
+  EXPECT_DOUBLE_EQ(uplink({16, 2, 8, 8, 0, 7}), 25e9);
+  EXPECT_DOUBLE_EQ(uplink({16, 2, 8, 8, 4, 5}), 100e9);
+}
+
+TEST(PlaceGroup, KnowsTheNodesAndTheJob) {
+  const Placement placement = PlaceGroup(std::vector<std::int32_t>{17, 25, 33}, 8);
+  EXPECT_EQ(placement.first_node, 2);
+  EXPECT_EQ(placement.last_node, 4);
+  EXPECT_EQ(placement.job_gpus_per_node, 8);
 }
 
 }  // namespace

@@ -15,9 +15,18 @@ TEST(GemmWork, CountsTwoFlopsPerMultiplyAddAndEveryMatrixOnce) {
 }
 
 TEST(GemmWork, WritesItsResultInItsOwnType) {
-  const ComputeWork work = GemmWork(DType::kFp8, DType::kBf16, 2, 3, 5);
+  const ComputeWork work = GemmWork(DType::kFp8, DType::kBf16, {2, 3, 5}, Pass::kForward);
   EXPECT_EQ(work.dtype, DType::kFp8);
   EXPECT_EQ(work.bytes, Bytes{1 * (2 * 5 + 5 * 3) + 2 * (2 * 3)});
+}
+
+// Experts: four products of one shape, weights of their own.
+TEST(GemmWork, CountsEveryGroup) {
+  const ComputeWork one = GemmWork(DType::kBf16, 2, 3, 5);
+  const ComputeWork work = GemmWork(DType::kBf16, DType::kBf16, {2, 3, 5, 4}, Pass::kForward);
+  EXPECT_EQ(work.batch, 4);
+  EXPECT_EQ(work.flops, one.flops * 4);
+  EXPECT_EQ(work.bytes, one.bytes * 4);
 }
 
 TEST(GemmWork, RefusesAnEmptyShape) {

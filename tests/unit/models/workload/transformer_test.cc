@@ -190,9 +190,10 @@ TEST(Transformer, LinearBackwardIsInputThenWeightThenBias) {
   const Workload workload = BuildWorkload(JobOf(Shallow(testing::Gpt2()), 2, 64));
   const Operator& fc1 = OperatorNamed(workload.units[1], "fc1");
   EXPECT_EQ(fc1.forward, GemmWork(DType::kBf16, 128, 3072, 768));
-  EXPECT_THAT(fc1.backward_input, ElementsAre(GemmWork(DType::kBf16, 128, 768, 3072)));
+  EXPECT_THAT(fc1.backward_input,
+              ElementsAre(GemmWork(DType::kBf16, 128, 768, 3072, Pass::kInputGradient)));
   ASSERT_THAT(fc1.backward_weight, SizeIs(2));
-  EXPECT_EQ(fc1.backward_weight[0], GemmWork(DType::kBf16, 3072, 768, 128));
+  EXPECT_EQ(fc1.backward_weight[0], GemmWork(DType::kBf16, 3072, 768, 128, Pass::kWeightGradient));
   EXPECT_EQ(fc1.backward_weight[1].bytes, Bytes{2 * (128 * 3072 + 3072)});  // sums dy over T
 }
 
@@ -231,9 +232,9 @@ TEST(Transformer, AutocastCastsEachWeightAndItsGradient) {
   const Workload workload = BuildWorkload(AutocastJobOf(Shallow(testing::Gpt2()), 2, 64));
   const ModelUnit& layer = workload.units[1];
   EXPECT_THAT(OperatorNames(layer),
-              ElementsAre("norm1", "qkv.cast", "qkv", "attention", "proj.cast", "proj", "dropout1",
-                          "residual1", "norm2", "fc1.cast", "fc1", "activation", "fc2.cast", "fc2",
-                          "dropout2", "residual2"));
+              ElementsAre("norm1", "qkv.input_cast", "qkv.cast", "qkv", "attention", "proj.cast",
+                          "proj", "dropout1", "residual1", "norm2", "fc1.input_cast", "fc1.cast",
+                          "fc1", "activation", "fc2.cast", "fc2", "dropout2", "residual2"));
   const Operator& cast = OperatorNamed(layer, "fc1.cast");
   const std::int64_t elements = 768 * 3072 + 3072;
   EXPECT_EQ(cast.forward.bytes, Bytes{(4 + 2) * elements});
@@ -264,7 +265,7 @@ TEST(Transformer, Fp8TouchesOnlyTheLinears) {
   const Workload workload = BuildWorkload(job);
   const ModelUnit& layer = workload.units[1];
   EXPECT_EQ(OperatorNamed(layer, "up").forward,
-            GemmWork(DType::kFp8, DType::kBf16, 64, 14336, 4096));
+            GemmWork(DType::kFp8, DType::kBf16, {64, 14336, 4096}, Pass::kForward));
   EXPECT_EQ(OperatorNamed(layer, "attention").forward.dtype, DType::kBf16);
   EXPECT_EQ(OperatorNamed(layer, "up.cast").forward.bytes, Bytes{(4 + 1) * 4096LL * 14336});
   EXPECT_EQ(OperatorNamed(layer, "up.cast").backward_weight[0].bytes,
@@ -279,6 +280,111 @@ TEST(Transformer, LossWorksInSinglePrecision) {
   ASSERT_THAT(loss.backward_input, SizeIs(1));
   EXPECT_EQ(loss.backward_input[0].bytes, Bytes{logits * (4 + 4 + 4 + 4 + 4 + 2)});
   EXPECT_EQ(loss.saved, Bytes{logits * 4});
+}
+
+// Autocast leaves sums and norms in fp32, so the residual stream is fp32 and a linear behind a norm
+// casts its input: b = 2, s = 64, h = 768; every count is a read or a write of one element.
+TEST(Transformer, AutocastKeepsTheResidualStreamInSinglePrecision) {
+  const Workload workload = BuildWorkload(AutocastJobOf(Shallow(testing::Gpt2()), 2, 64));
+  const ModelUnit& layer = workload.units[1];
+  const std::int64_t elements = 128 * 768;
+  const Operator& norm = OperatorNamed(layer, "norm1");
+  EXPECT_EQ(norm.forward.bytes, Bytes{(4 + 4) * elements});  // fp32 in, fp32 out
+  EXPECT_EQ(norm.saved, Bytes{4 * elements});
+  const Operator& cast = OperatorNamed(layer, "qkv.input_cast");
+  EXPECT_EQ(cast.forward.bytes, Bytes{(4 + 2) * elements});
+  ASSERT_THAT(cast.backward_input, SizeIs(1));
+  EXPECT_EQ(cast.backward_input[0].bytes, Bytes{(2 + 4) * elements});
+  const Operator& residual = OperatorNamed(layer, "residual1");
+  EXPECT_EQ(residual.forward.bytes, Bytes{(2 + 4 + 4) * elements});  // bf16 branch, fp32 stream
+  ASSERT_THAT(residual.backward_input, SizeIs(1));  // the branch's gradient back to bf16
+  EXPECT_EQ(residual.backward_input[0].bytes, Bytes{(4 + 2) * elements});
+}
+
+// Each of q, k and v casts the norm's output for itself and keeps its copy.
+TEST(Transformer, AutocastCastsOncePerLinear) {
+  const Workload workload = BuildWorkload(AutocastJobOf(Shallow(testing::Llama3Of8b()), 1, 64));
+  const ModelUnit& layer = workload.units[1];
+  for (const char* name : {"q", "k", "v", "gate", "up"}) {
+    EXPECT_EQ(OperatorNamed(layer, name + std::string(".input_cast")).forward.kernels, 1) << name;
+    EXPECT_EQ(OperatorNamed(layer, name).saved, Bytes{2 * 64 * 4096}) << name;
+  }
+}
+
+JobSpec WithKernels(JobSpec job, KernelMode mode) {
+  job.kernels = mode;
+  return job;
+}
+
+TEST(Transformer, OnlyEagerCastsOnItsOwn) {
+  for (const KernelMode mode : {KernelMode::kCompiled, KernelMode::kFused}) {
+    const Workload workload =
+        BuildWorkload(WithKernels(AutocastJobOf(Shallow(testing::Llama3Of8b()), 1, 64), mode));
+    for (const std::string& name : OperatorNames(workload.units[1])) {
+      EXPECT_EQ(name.find("input_cast"), std::string::npos) << name;
+    }
+  }
+}
+
+Bytes MemoryTraffic(const Workload& workload) {
+  Bytes bytes;
+  const auto add = [&](const ComputeWork& work) {
+    if (work.compute_class == ComputeClass::kMemory) bytes += work.bytes;
+  };
+  for (const ModelUnit& unit : workload.units) {
+    for (const Operator& op : unit.operators) {
+      add(op.forward);
+      for (const ComputeWork& work : op.backward_input) add(work);
+      for (const ComputeWork& work : op.backward_weight) add(work);
+    }
+  }
+  return bytes;
+}
+
+TEST(Transformer, FusionNeverMovesMore) {
+  for (const auto& model : testing::PublishedModels()) {
+    for (const AttentionKind attention : {AttentionKind::kFlash, AttentionKind::kUnfused}) {
+      JobSpec job = AutocastJobOf(Shallow(model.spec), 2, 64);
+      job.attention = attention;
+      const Bytes eager = MemoryTraffic(BuildWorkload(job));
+      EXPECT_LT(MemoryTraffic(BuildWorkload(WithKernels(job, KernelMode::kFused))), eager);
+      EXPECT_LT(MemoryTraffic(BuildWorkload(WithKernels(job, KernelMode::kCompiled))), eager);
+    }
+  }
+}
+
+// BERT's scores under autocast, b = 2, 12 heads, s = 64: scale 2 + 2, mask 2 + 2, to fp32 2 + 4,
+// softmax 4 + 4, to bf16 4 + 2 bytes each.
+TEST(Transformer, UnfusedAttentionSendsTheScoresThroughMemory) {
+  JobSpec job = AutocastJobOf(Shallow(testing::BertBase()), 2, 64);
+  job.attention = AttentionKind::kUnfused;
+  const Workload workload = BuildWorkload(job);
+  const ModelUnit& layer = workload.units[1];
+  const std::int64_t scores = 2 * 12 * 64 * 64;
+  const Operator& softmax = OperatorNamed(layer, "attention.softmax");
+  EXPECT_EQ(softmax.forward.bytes, Bytes{(4 + 4 + 6 + 8 + 6) * scores});
+  EXPECT_EQ(softmax.forward.kernels, 5);
+  const Operator& product = OperatorNamed(layer, "attention.scores");
+  EXPECT_EQ(product.forward,
+            GemmWork(DType::kBf16, DType::kBf16, {64, 64, 64, 2 * 12}, Pass::kForward));
+  ASSERT_THAT(product.backward_input, SizeIs(2));
+  EXPECT_EQ(OperatorNamed(layer, "attention.dropout").saved, Bytes{scores});
+}
+
+TEST(Transformer, UnfusedProductsRunInTf32Too) {
+  JobSpec job = JobOf(Shallow(testing::BertBase()), 2, 64, DType::kFp32);
+  job.attention = AttentionKind::kUnfused;
+  job.precision.compute = DType::kTf32;
+  const Workload workload = BuildWorkload(job);
+  EXPECT_EQ(OperatorNamed(workload.units[1], "attention.context").forward.dtype, DType::kTf32);
+}
+
+// Korthikanti et al.: the unfused scores keep 5 a s^2 b bytes: softmax 2, mask 1, dropout 2.
+TEST(Transformer, UnfusedAttentionKeepsFiveBytesPerScore) {
+  JobSpec job = JobOf(Shallow(testing::Gpt2()), 2, 64);
+  const Bytes flash = BuildWorkload(job).saved_bytes();
+  job.attention = AttentionKind::kUnfused;
+  EXPECT_EQ(BuildWorkload(job).saved_bytes() - flash, Bytes{2 * 5 * 12 * 64 * 64 * 2});
 }
 
 TEST(Transformer, CountsSamplesAndTokens) {

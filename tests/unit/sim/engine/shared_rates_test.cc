@@ -215,6 +215,116 @@ TEST(SharedRatesTest, TheLastArrivalStartsTheTransferEverywhere) {
   EXPECT_EQ(t.end[kernel], At(40us));  // 20 done, 10 at half speed
 }
 
+// ---- Start delays ----
+
+// Transfers begin `delay` after they are ready, wherever kernels were there before them; everything
+// that runs beside another runs at half speed.
+class Delaying : public Interference {
+ public:
+  explicit Delaying(Duration delay, double rate = 1) : delay_(delay), rate_(rate) {}
+
+  void Rates(RankId, std::span<const RunningTask> running, std::span<double> rates) override {
+    for (std::size_t i = 0; i < running.size(); ++i) {
+      placed_.push_back(running[i].is_placed);
+      transferring_.push_back(running[i].is_transferring);
+      rates[i] = rate_;
+    }
+  }
+  Duration StartDelay(RankId rank, const RunningTask& transfer,
+                      std::span<const RunningKernel> running) override {
+    ranks_.push_back(rank);
+    transfers_.push_back(transfer.task);
+    for (const RunningKernel& kernel : running) remaining_.push_back(kernel.remaining);
+    return delay_;
+  }
+
+  std::vector<bool> placed_, transferring_;
+  std::vector<RankId> ranks_;
+  std::vector<TaskId> transfers_;
+  std::vector<Duration> remaining_;
+
+ private:
+  Duration delay_;
+  double rate_;
+};
+
+// Ready at 0, begins at 3 us, lasts 5. The kernel came first.
+TEST(StartDelayTest, IsAddedToTheTransfer) {
+  GraphSketch s;
+  const TaskId kernel = s.Compute(s.Stream(0, "x"), 10us);
+  const TaskId transfer = s.Transfer(s.Stream(0, "nccl"), 5us, Site::kGradientReduce);
+  const Sketched g = s.Build();
+  Delaying delaying(3us);
+  const Timeline t = Simulate(g.graph, g.costs, &delaying);
+  EXPECT_EQ(t.start[transfer], At(0us));
+  EXPECT_EQ(t.end[transfer], At(8us));
+  EXPECT_EQ(t.end[kernel], At(10us));
+  EXPECT_THAT(delaying.transfers_, ElementsAre(transfer));
+  EXPECT_THAT(delaying.remaining_, ElementsAre(10us));
+  // First it has no place; then it transfers.
+  EXPECT_THAT(delaying.placed_, ElementsAre(true, false, true, true));
+  EXPECT_THAT(delaying.transferring_, ElementsAre(true, false, true, true));
+}
+
+// At half speed 4 of the kernel's 10 us are left at 12 us, when the second transfer is ready.
+TEST(StartDelayTest, KnowsWhatIsLeftOfTheKernels) {
+  GraphSketch s;
+  s.Compute(s.Stream(0, "x"), 10us);
+  const TaskId clock = s.Compute(s.Stream(0, "y"), 6us);
+  s.Transfer(s.Stream(0, "nccl"), 5us, Site::kGradientReduce, "t", {clock});
+  const Sketched g = s.Build();
+  Delaying delaying(0us, 0.5);
+  Simulate(g.graph, g.costs, &delaying);
+  EXPECT_THAT(delaying.remaining_, ElementsAre(4us));
+}
+
+// Neither a transfer that comes first, nor one beside transfers only, nor one without any work.
+TEST(StartDelayTest, IsAskedOnlyBehindKernels) {
+  GraphSketch s;
+  s.Transfer(s.Stream(0, "first"), 5us, Site::kGradientReduce);
+  s.Transfer(s.Stream(0, "second"), 5us, Site::kGradientReduce);
+  s.Compute(s.Stream(0, "x"), 10us);
+  s.Transfer(s.Stream(0, "nothing"), 0us, Site::kGradientReduce);
+  s.Host(s.Stream(1, "host"), 10us);
+  s.Transfer(s.Stream(1, "nccl"), 5us, Site::kGradientReduce);
+  const Sketched g = s.Build();
+  Delaying delaying(3us);
+  Simulate(g.graph, g.costs, &delaying);
+  EXPECT_TRUE(delaying.transfers_.empty());
+}
+
+// Rank 0 is there at 0 and waits for its place until 7; rank 1 comes at 2 and needs none. Both
+// transfer from 7 on. When the peer comes later than that, nothing is added.
+TEST(StartDelayTest, TheLastPlaceStartsTheTransfer) {
+  for (const Duration late : {Duration(2us), Duration(9us)}) {
+    GraphSketch s;
+    const TaskId kernel = s.Compute(s.Stream(0, "x"), 30us);
+    const TaskId r0 = s.Transfer(s.Stream(0, "nccl"), 5us, Site::kGradientReduce);
+    const TaskId clock = s.Compute(s.Stream(1, "x"), late);
+    const TaskId r1 = s.Transfer(s.Stream(1, "nccl"), 5us, Site::kGradientReduce, "t", {clock});
+    s.Meet({r0, r1});
+    const Sketched g = s.Build();
+    Delaying delaying(7us);
+    const Timeline t = Simulate(g.graph, g.costs, &delaying);
+    EXPECT_EQ(t.end[r0], At(std::max(late, Duration(7us)) + 5us));
+    EXPECT_EQ(t.end[r1], t.end[r0]);
+    EXPECT_EQ(t.end[kernel], At(30us));
+    EXPECT_THAT(delaying.ranks_, ElementsAre(RankId{0}));
+  }
+}
+
+TEST(StartDelayTest, RefusesToStartEarlier) {
+  GraphSketch s;
+  s.Compute(s.Stream(0, "x"), 4us);
+  s.Transfer(s.Stream(0, "nccl"), 4us, Site::kGradientReduce);
+  const Sketched g = s.Build();
+  Delaying early(-1us);
+  EXPECT_THAT([&] { Simulate(g.graph, g.costs, &early); },
+              ThrowsMessage<InternalError>(HasSubstr("earlier")));
+  Delaying never(Duration::max());
+  EXPECT_THROW(Simulate(g.graph, g.costs, &never), SimulationError);
+}
+
 TEST(SharedRatesTest, HostTasksDoNotRunOnTheDevice) {
   GraphSketch s;
   const TaskId kernel = s.Compute(s.Stream(0, "x"), 4us);

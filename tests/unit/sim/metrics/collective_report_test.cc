@@ -104,6 +104,25 @@ TEST_F(CollectiveReportTest, ComputeWaitsAtOnce) {
   EXPECT_EQ(Causes().at("a"), "compute waits for it at once");
 }
 
+// a runs from 1 to 21 us. The kernels beside it are launched at 8 and 16 us and run for 4 and 5: of
+// its 11 exposed us all lie before a launch. With launches in time (1 and 5 us) 4 lie at its end.
+TEST_F(CollectiveReportTest, KernelsBesideItAreNotLaunchedInTime) {
+  const StreamId host = sketch_.Stream(0, "host");
+  const TaskId a = Reduce("a", 20us, {Kernel(Phase::kBackward, 1us)});
+  Kernel(Phase::kBackward, 4us, {sketch_.Host(host, 8us)});
+  Kernel(Phase::kBackward, 5us, {sketch_.Host(host, 8us)});
+  Kernel(Phase::kOptimizer, 5us, {a});
+  EXPECT_EQ(Causes().at("a"), "the kernels beside it wait for their launches");
+}
+TEST_F(CollectiveReportTest, KernelsBesideItAreLaunchedInTime) {
+  const StreamId host = sketch_.Stream(0, "host");
+  const TaskId a = Reduce("a", 20us, {Kernel(Phase::kBackward, 1us)});
+  Kernel(Phase::kBackward, 8us, {sketch_.Host(host, 1us)});
+  Kernel(Phase::kBackward, 8us, {sketch_.Host(host, 4us)});
+  Kernel(Phase::kOptimizer, 5us, {a});
+  EXPECT_EQ(Causes().at("a"), "longer than the 16.0 us of compute beside it");
+}
+
 // Resident from 1 us, but the peer comes at 20 us; then 4 us of transfer.
 TEST_F(CollectiveReportTest, WaitsForASlowRank) {
   const TaskId k = Kernel(Phase::kBackward, 1us);

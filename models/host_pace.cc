@@ -1,0 +1,62 @@
+#include "models/host_pace.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/units.h"
+
+namespace stepsim {
+namespace {
+
+constexpr double kNotableShare = 0.02;  // of the step
+
+// What makes the host cheaper and is not done yet.
+std::string Remedies(const JobSpec& job) {
+  std::vector<std::string_view> remedies;
+  if (job.host.synchronize) remedies.emplace_back("host.synchronize: false");
+  if (!job.host.cuda_graphs) remedies.emplace_back("host.cuda_graphs: true");
+  if (job.kernels != KernelMode::kCompiled) remedies.emplace_back("kernels: compiled");
+  remedies.emplace_back("a larger micro-batch");
+  return fmt::format("{}", fmt::join(remedies, ", "));
+}
+
+std::string Launches(const HostWork& work) {
+  const std::int32_t kernels = work.launches + work.collective_calls;
+  if (kernels == 0) return fmt::format("{} CUDA graphs", work.graph_launches);
+  return fmt::format("{} kernels", FormatCount(kernels));
+}
+
+}  // namespace
+
+void LimitCeilings(const HostPace& pace, StepReport* report) {
+  const Duration most = std::max(Duration::zero(), report->account().step - pace.time);
+  for (CollectiveReport& collective : report->collectives) {
+    if (pace.is_slower() && collective.exposed > Duration::zero()) collective.saved = Duration{};
+    if (collective.saved) collective.saved = std::min(*collective.saved, most);
+  }
+}
+
+void AddHostWarning(const JobSpec& job, const HostPace& pace, StepReport* report) {
+  std::vector<std::string>& warnings = report->context.warnings;
+  const Duration host = report->account().host;
+  if (job.host.synchronize) {
+    if (ToSeconds(host) <= kNotableShare * report->step_time_s()) return;
+    warnings.push_back(
+        fmt::format("the device waits {} for launches: the host starts each step with "
+                    "an empty queue; what helps: {}",
+                    FormatTime(host), Remedies(job)));
+  } else if (pace.is_slower()) {
+    warnings.push_back(fmt::format(
+        "launch-bound: the host takes {} to launch {}, the device could run them in {}; what "
+        "helps: "
+        "{}",
+        FormatTime(pace.time), Launches(pace.work), FormatTime(pace.device), Remedies(job)));
+  }
+}
+
+}  // namespace stepsim

@@ -1,0 +1,81 @@
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+
+#include "models/spec/spec_fields.h"
+
+namespace stepsim {
+namespace {
+
+using std::chrono::microseconds;
+
+// models/README.md, "Host", says where these come from.
+constexpr Duration kEagerLaunch = microseconds(10);
+constexpr Duration kCompiledLaunch = microseconds(6);
+constexpr Duration kCollectiveCall = microseconds(15);
+constexpr Duration kEventHandover = microseconds(2);
+constexpr Duration kGraphLaunch = microseconds(7);
+constexpr Duration kGraphNode = std::chrono::nanoseconds(300);
+
+constexpr std::array kPriorityNames = {
+    EnumName<StreamPriority>{StreamPriority::kDefault, "default"},
+    EnumName<StreamPriority>{StreamPriority::kHigh, "high"},
+};
+
+Duration Scaled(Duration time, double scale) {
+  return Duration(std::llround(static_cast<double>(time.count()) * scale));
+}
+
+}  // namespace
+
+const StructTable<HostSpec>& HostFields() {
+  static const StructTable<HostSpec> table{
+      Field("launch", &HostSpec::launch,
+            "time of the host thread per kernel launch; 0: the times below are 0 unless given")
+          .Unset("10 us, with kernels: compiled 6 us"),
+      Field("collective_call", &HostSpec::collective_call,
+            "time of the host thread per call of a collective")
+          .Unset("15 us, and at least launch"),
+      Field(
+          "event_handover", &HostSpec::event_handover,
+          "time on the device from the end of a kernel on one stream to the start of the kernel on "
+          "another stream that waits for it by an event")
+          .Unset("2 us"),
+      Field("graph_launch", &HostSpec::graph_launch,
+            "time of the host thread per launch of a CUDA graph")
+          .Unset("7 us"),
+      Field("cuda_graphs", &HostSpec::cuda_graphs,
+            "every micro-step is one CUDA graph: no launches and calls by the host"),
+      Field(
+          "synchronize", &HostSpec::synchronize,
+          "the host waits for the device at the end of every step, as loss.item() does, instead of "
+          "running ahead"),
+      Field(
+          "max_connections", &HostSpec::max_connections,
+          "CUDA_DEVICE_MAX_CONNECTIONS: hardware queues that the streams share; with 1 kernels of "
+          "all streams start in launch order")
+          .Range(1, 32)
+          .Aliases({"cuda_device_max_connections"}),
+      Field("stream_priority", &HostSpec::stream_priority, kPriorityNames,
+            "of the communication streams: high takes the SMs that come free first"),
+  };
+  return table;
+}
+
+HostTimes TimesOf(const JobSpec& job) {
+  const HostSpec& host = job.host;
+  const bool is_compiled = job.kernels == KernelMode::kCompiled;
+  // Whoever says that launching is free means an ideal host.
+  const double scale = host.launch == Duration::zero() ? 0 : job.hardware.host_time_scale;
+  HostTimes times;
+  times.launch = host.launch.value_or(Scaled(is_compiled ? kCompiledLaunch : kEagerLaunch, scale));
+  times.collective_call =
+      host.collective_call.value_or(std::max(Scaled(kCollectiveCall, scale), times.launch));
+  times.event_handover = host.event_handover.value_or(Scaled(kEventHandover, scale));
+  times.graph_launch = host.graph_launch.value_or(Scaled(kGraphLaunch, scale));
+  times.graph_node = Scaled(kGraphNode, scale);
+  return times;
+}
+
+}  // namespace stepsim

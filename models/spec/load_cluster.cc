@@ -1,0 +1,69 @@
+#include "models/spec/load_cluster.h"
+
+#include <utility>
+
+#include "models/spec/check_job.h"
+#include "models/spec/job.h"
+#include "models/spec/load_job.h"
+#include "models/spec/spec_fields.h"
+#include "sim/config/read_fields.h"
+
+namespace stepsim {
+namespace {
+
+// The rows of a job that say something about the machine.
+const StructTable<JobSpec>& ClusterFields() {
+  using J = JobSpec;
+  static const StructTable<J> table{
+      Field<J>::Reference("hardware", "a name, a file, or a mapping that may begin with base: NAME")
+          .Required(),
+      Field<J>::Reference("network", "a name, a file or a mapping laid over the profile's network"),
+      Field("nodes", &J::nodes, "nodes of the cluster").Range(1, 1e6),
+      Field("gpus_per_node", &J::gpus_per_node, "GPUs used per node")
+          .Unset("the profile's")
+          .Range(1, 1e6),
+      Field("collectives", &J::collectives, CollectiveModelFields(), "cost models of collectives"),
+  };
+  return table;
+}
+
+// A job that only communicates: what a check needs that was written for jobs.
+JobSpec ReadMachine(const ExpandedJob& expanded, FieldReading& reading) {
+  JobSpec job;
+  job.plan.strategy = "none";
+  ReadStruct(expanded.job, ClusterFields(), "", job, reading);
+  if (expanded.hardware.IsNull()) return job;
+  ReadStruct(expanded.hardware, HardwareFields(), "hardware", job.hardware, reading);
+  if (!reading.IsGiven("gpus_per_node")) job.gpus_per_node = job.hardware.gpus_per_node;
+  CheckCluster(job, reading);
+  return job;
+}
+
+void LoadCorrectionTable(JobSpec& job, const ConfigSource& source, FieldReading& reading) {
+  try {
+    job.collectives.correction_table = LoadCorrections(job.collectives.corrections, source);
+  } catch (const ConfigError& error) {
+    for (Diagnostic diagnostic : error.diagnostics()) {
+      if (diagnostic.place.file.empty()) {
+        diagnostic.place = reading.PlaceOf("collectives.corrections");
+      }
+      reading.diagnostics.Add(diagnostic.place, diagnostic.message);
+    }
+  }
+}
+
+}  // namespace
+
+ClusterSpec LoadCluster(const std::vector<Setting>& settings, const ConfigSource& source,
+                        Diagnostics diagnostics) {
+  FieldReading reading;
+  reading.diagnostics = std::move(diagnostics);
+  const ExpandedJob expanded = ExpandJob(MakeMapping(), settings, source, reading.diagnostics);
+  JobSpec job = ReadMachine(expanded, reading);
+  LoadCorrectionTable(job, source, reading);
+  reading.diagnostics.ThrowIfAny();
+  return {std::move(job.hardware), job.nodes, job.gpus_per_node, std::move(job.collectives),
+          std::move(reading.origins)};
+}
+
+}  // namespace stepsim

@@ -1,0 +1,27 @@
+// stepsim validate: what it was asked, and one function per kind of table.
+#pragma once
+
+#include <string>
+
+#include "tools/stepsim/command.h"
+
+namespace stepsim {
+
+struct ValidateOptions {
+  std::string kind;  // "collectives", "kernels"
+  std::string table;
+  std::string calibrate = "none";
+  std::string leave_one_out;  // "", "system" (collectives), "shape" (kernels)
+  std::string corrections = "nccl";
+  std::string nccl_version;  // "": as the table says
+  std::string export_path;
+  std::string fit_path;
+};
+
+// Text of a table; throws ConfigError where there is none.
+std::string ReadTable(const std::string& path);
+
+void ValidateCollectives(const ValidateOptions& options, const Session& session);
+void ValidateKernels(const ValidateOptions& options, const Session& session);
+
+}  // namespace stepsim

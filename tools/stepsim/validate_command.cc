@@ -1,0 +1,88 @@
+// stepsim validate: predictions against tables of measurements. One row per kind of table.
+#include <fmt/format.h>
+
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/calibration/csv_table.h"
+#include "sim/base/diagnostics.h"
+#include "tools/stepsim/validate.h"
+
+namespace stepsim {
+namespace {
+
+struct Kind {
+  std::string_view name;
+  std::string_view doc;
+  void (*validate)(const ValidateOptions& options, const Session& session);
+};
+constexpr std::array kKinds = {
+    Kind{"collectives", "nccl-tests results: error by link class and size", ValidateCollectives},
+    Kind{"kernels", "matrix products: error by GPU and element type", ValidateKernels},
+};
+
+void Validate(const ValidateOptions& options, const Session& session) {
+  std::vector<std::string> names;
+  for (const Kind& kind : kKinds) {
+    if (kind.name == options.kind) return kind.validate(options, session);
+    names.emplace_back(kind.name);
+  }
+  throw ConfigError(Place{}, fmt::format("validate: found '{}', allowed: {}{}", options.kind,
+                                         fmt::join(names, ", "), DidYouMean(options.kind, names)));
+}
+
+std::string KindHelp() {
+  std::string help;
+  for (const Kind& kind : kKinds) {
+    help += fmt::format("{}{}: {}", help.empty() ? "" : "; ", kind.name, kind.doc);
+  }
+  return help;
+}
+
+}  // namespace
+
+std::string ReadTable(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::size_t limit = CsvLimits{}.max_bytes;
+  std::string text;
+  std::array<char, 1 << 16> chunk{};
+  while (file && text.size() <= limit) {  // a byte more than allowed: the reader says so
+    file.read(chunk.data(), chunk.size());
+    text.append(chunk.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  if (text.empty()) throw ConfigError(Place{path, 0, 0}, "found no such file, or nothing in it");
+  return text;
+}
+
+void AddValidateCommand(CLI::App& app, const Session& session) {
+  const auto options = std::make_shared<ValidateOptions>();
+  app.add_option("kind", options->kind, KindHelp())->required()->type_name("KIND");
+  app.add_option("table", options->table, "measurements (CSV with a header)")
+      ->required()
+      ->type_name("TABLE.csv");
+  app.add_option("--calibrate", options->calibrate,
+                 "none; two-point: predictions are told the smallest and the largest size of each "
+                 "curve; knots: every second size. Points told are not scored")
+      ->type_name("HOW");
+  app.add_option("--leave-one-out", options->leave_one_out,
+                 "system: predict each cluster by corrections fitted on the others of the table; shape: "
+                 "predict each matrix product by curves fitted without its m, n, k")
+      ->type_name("WHAT");
+  app.add_option("--corrections", options->corrections,
+                 "corrections of NCCL's table: a file of configs/collectives, or none")
+      ->type_name("NAME");
+  app.add_option("--nccl", options->nccl_version,
+                 "NCCL's version for all rows (default: the table's)")
+      ->type_name("VERSION");
+  app.add_option("--export", options->export_path, "write one line per point")
+      ->type_name("FILE.csv");
+  app.add_option("--fit", options->fit_path, "fit to the table and write: corrections of collectives, curves of kernels")
+      ->type_name("FILE.yaml");
+  app.callback([options, &session] { Validate(*options, session); });
+}
+
+}  // namespace stepsim
