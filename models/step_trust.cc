@@ -97,7 +97,7 @@ void AddTrust(const TaskGraph& graph, const GraphCosts& priced, const JobSpec& j
                         : WithoutFit(job.collectives));
   }
   context.confidence +=
-      "; " + text + (text.find(" within ") == std::string::npos ? "" : " (median)");
+      "; alone, " + text + (text.find(" within ") == std::string::npos ? "" : " (median)");
 }
 
 }  // namespace stepsim
