@@ -109,12 +109,6 @@ TaskId RankProgram::LaunchOn(StreamId stream, StreamId queue, const Work& work, 
   return task;
 }
 
-void RankProgram::AddWaits(StreamId stream, TaskId task) {
-  std::vector<TaskId>& waits = waits_[stream];
-  for (const TaskId event : waits) graph_.AddDependency(event, task);
-  waits.clear();
-}
-
 TaskId RankProgram::LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name,
                                      Site site, StreamId communicator) {
   const TaskId task = LaunchOn(stream, communicator, work, std::move(name), site);
