@@ -96,8 +96,8 @@ void AddTrust(const TaskGraph& graph, const GraphCosts& priced, const JobSpec& j
                         ? Describe(collectives, "collectives", "communication", "sizes")
                         : WithoutFit(job.collectives));
   }
-  context.confidence +=
-      "; " + text + (text.find(" within ") == std::string::npos ? "" : " (median)");
+  const bool has_figure = text.find(" within ") != std::string::npos;
+  context.confidence += has_figure ? "; alone, " + text + " (median)" : "; " + text;
 }
 
 }  // namespace stepsim
