@@ -46,7 +46,11 @@ SplitTime Correct(const CollectiveCorrection& row, const SplitTime& nccl) {
 }
 
 bool IsOutside(const CollectiveCorrection& row, Bytes size) {
-  return row.largest.value > 0 && (size < row.smallest || size > row.largest);
+  // Curves go up in steps of 2: what lies within the next step is still between two measured sizes
+  // where another algorithm or protocol takes over.
+  constexpr double kStep = 2;
+  return row.largest.value > 0 && (ToDouble(size) * kStep <= ToDouble(row.smallest) ||
+                                   ToDouble(size) >= ToDouble(row.largest) * kStep);
 }
 
 CollectiveCalibration::CollectiveCalibration(const std::vector<Knot>& knots) {

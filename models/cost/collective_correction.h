@@ -35,7 +35,8 @@ struct SplitTime {
   double sum() const { return latency + transfer; }
 };
 SplitTime Correct(const CollectiveCorrection& row, const SplitTime& nccl);
-// Whether a size lies beyond those that the row was fitted to; no where they are unknown.
+// Whether a size lies a factor 2 or more beyond those that the row was fitted to; no where they are
+// unknown.
 bool IsOutside(const CollectiveCorrection& row, Bytes size);
 
 // Measured points of one collective on one shape of group. The smallest point scales the latency

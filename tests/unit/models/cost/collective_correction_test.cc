@@ -117,10 +117,13 @@ TEST(CollectiveCorrection, OutsideTheSizesOfTheFitIsExtrapolated) {
   EXPECT_FALSE(IsOutside(row, Bytes{1}));  // no sizes are known
   row.smallest = Bytes{1024};
   row.largest = Bytes{1 << 20};
-  EXPECT_TRUE(IsOutside(row, Bytes{1023}));
+  // curves go up in steps of 2: 512 B and 2 MiB are the next sizes, and were not measured
+  EXPECT_TRUE(IsOutside(row, Bytes{512}));
+  EXPECT_FALSE(IsOutside(row, Bytes{513}));
   EXPECT_FALSE(IsOutside(row, Bytes{1024}));
   EXPECT_FALSE(IsOutside(row, Bytes{1 << 20}));
-  EXPECT_TRUE(IsOutside(row, Bytes{(1 << 20) + 1}));
+  EXPECT_FALSE(IsOutside(row, Bytes{(2 << 20) - 1}));
+  EXPECT_TRUE(IsOutside(row, Bytes{2 << 20}));
 }
 
 // Points of one's own cluster count, wherever the shipped corrections were fitted.
