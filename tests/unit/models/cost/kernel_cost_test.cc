@@ -59,7 +59,6 @@ TEST(GemmWaves, OneWaveOnH100) {
   const ComputeWork work = GemmWork(DType::kBf16, 12 * 128, 11 * 256, 4096);
   const KernelCost cost = PriceKernel(work, gpu);
   EXPECT_EQ(cost.tiles, 132);
-  EXPECT_EQ(cost.tiles_per_sm, 1);
   EXPECT_DOUBLE_EQ(PriceKernel(work, gpu, 131).seconds, 2 * cost.seconds);
   EXPECT_DOUBLE_EQ(PriceKernel(work, gpu, 66).seconds, 2 * cost.seconds);
   EXPECT_DOUBLE_EQ(PriceKernel(work, gpu, 65).seconds, 3 * cost.seconds);
