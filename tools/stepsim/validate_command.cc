@@ -45,6 +45,10 @@ std::string KindHelp() {
 
 }  // namespace
 
+std::string MicrosecondsText(double seconds) { return fmt::format("{:.6g}", seconds * 1e6); }
+
+std::string PercentText(double fraction) { return fmt::format("{:.3f}", fraction * 100); }
+
 std::string ReadTable(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::size_t limit = CsvLimits{}.max_bytes;
@@ -68,9 +72,10 @@ void AddValidateCommand(CLI::App& app, const Session& session) {
                  "none; two-point: predictions are told the smallest and the largest size of each "
                  "curve; knots: every second size. Points told are not scored")
       ->type_name("HOW");
-  app.add_option("--leave-one-out", options->leave_one_out,
-                 "system: predict each cluster by corrections fitted on the others of the table; shape: "
-                 "predict each matrix product by curves fitted without its m, n, k")
+  app.add_option(
+         "--leave-one-out", options->leave_one_out,
+         "system: predict each cluster by corrections fitted on the others of the table; shape: "
+         "predict each matrix product by curves fitted without its m, n, k")
       ->type_name("WHAT");
   app.add_option("--corrections", options->corrections,
                  "corrections of NCCL's table: a file of configs/collectives, or none")
@@ -80,7 +85,8 @@ void AddValidateCommand(CLI::App& app, const Session& session) {
       ->type_name("VERSION");
   app.add_option("--export", options->export_path, "write one line per point")
       ->type_name("FILE.csv");
-  app.add_option("--fit", options->fit_path, "fit to the table and write: corrections of collectives, curves of kernels")
+  app.add_option("--fit", options->fit_path,
+                 "fit to the table and write: corrections of collectives, curves of kernels")
       ->type_name("FILE.yaml");
   app.callback([options, &session] { Validate(*options, session); });
 }
