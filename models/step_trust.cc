@@ -107,7 +107,8 @@ void AddTrust(const TaskGraph& graph, const GraphCosts& priced, const JobSpec& j
                  ? Describe(collectives, "collectives", "communication", "sizes")
                  : WithoutFit(job.collectives);
   }
-  context.confidence += "; " + first.text;
+  context.confidence += first.has_median || second.has_median ? "; alone, " : "; ";
+  context.confidence += first.text;
   if (first.has_median && !second.has_median) context.confidence += kMedian;
   if (!second.text.empty()) context.confidence += ", " + second.text;
   if (second.has_median) context.confidence += kMedian;

@@ -9,9 +9,9 @@
 
 namespace stepsim {
 
-// Ends the confidence line ("...; 78% of kernel time within 3%, collectives within 7% (median)")
-// and notes in the assumptions what lies outside the measured sizes. A price outside its fit counts
-// twice its residual: there is no measurement that says how much more it should be.
+// Ends the confidence line ("...; alone, 78% of kernel time within 3%, collectives within 7%
+// (median)") and notes in the assumptions what lies outside the measured sizes. A price outside its
+// fit counts twice its residual: there is no measurement that says how much more it should be.
 void AddTrust(const TaskGraph& graph, const GraphCosts& priced, const JobSpec& job,
               StepReport* report);
 
