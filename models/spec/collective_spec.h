@@ -24,8 +24,8 @@ enum class CtaPolicy { kDefault, kEfficiency, kZero };  // NCCL_CTA_POLICY
 // with T = bytes / bw, for one transport, GPU generation, algorithm and protocol. "*" matches any.
 // Equation: models/README.md, "Corrections and calibration".
 struct CollectiveCorrection {
-  // Of the group's slowest link: "nvlink", "pcie", "infiniband" (RoCE too), "efa", ...; or "node" and
-  // "network" for all within a node and all between nodes.
+  // Of the group's slowest link: "nvlink", "pcie", "infiniband" (RoCE too), "efa", ...; or "node"
+  // and "network" for all within a node and all between nodes.
   std::string transport = "*";
   std::string generation = "*";  // "volta", "ampere", "hopper", "blackwell": NCCL's, Ada is Ampere
   std::string algorithm = "*";   // "ring", "tree", ...
