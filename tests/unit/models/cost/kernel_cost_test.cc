@@ -257,6 +257,37 @@ TEST(AttentionCurves, FollowPassKeysAndHeads) {
   EXPECT_DOUBLE_EQ(PriceKernel(narrow, gpu).seconds, narrow.flops.value / (500e12 * 2 / 3));
 }
 
+// 12,800 rows: 200 blocks of 64 rows are two waves on 100 SMs, 50 blocks of 256 use half of them.
+TEST(AttentionCurves, RowsOfABlock) {
+  const ComputeWork work = AttentionForwardWork({1, 12800, 1, 1, 128, false}, DType::kBf16);
+  AttentionCurve curve;
+  curve.query_rows = 64;
+  EXPECT_DOUBLE_EQ(PriceKernel(work, AttentionGpu(curve)).seconds, work.flops.value / 500e12);
+  curve.query_rows = 256;
+  EXPECT_DOUBLE_EQ(PriceKernel(work, AttentionGpu(curve)).seconds, work.flops.value / 250e12);
+}
+
+// 150 blocks on 100 SMs: one wave and a half, or two whole ones.
+TEST(AttentionCurves, BlocksComeInWaves) {
+  const ComputeWork work = AttentionForwardWork({150, 128, 1, 1, 128, false}, DType::kBf16);
+  AttentionCurve curve;
+  EXPECT_DOUBLE_EQ(PriceKernel(work, AttentionGpu(curve)).seconds, work.flops.value / 500e12);
+  curve.tail = 1;
+  EXPECT_DOUBLE_EQ(PriceKernel(work, AttentionGpu(curve)).seconds,
+                   2 / 1.5 * work.flops.value / 500e12);
+}
+
+TEST(AttentionCurves, HaveTheirOwnBackwardAndLatency) {
+  const ComputeWork work = AttentionBackwardWork({100, 128, 1, 1, 128, false}, DType::kBf16);
+  AttentionCurve curve;
+  curve.backward = 0.5;
+  curve.latency = Duration{7'000'000};  // 7 us
+  curve.residual = 0.04;
+  const KernelCost cost = PriceKernel(work, AttentionGpu(curve));
+  EXPECT_DOUBLE_EQ(cost.seconds, work.flops.value / 250e12 + work.kernels * 7e-6);
+  EXPECT_EQ(cost.residual, 0.04);
+}
+
 // A causal block of the last rows takes twice the mean: one head cannot use more than half a GPU.
 TEST(AttentionCurves, TheLongestBlockSetsTheFloor) {
   const ComputeWork work = AttentionForwardWork({1, 12800, 1, 1, 128, true}, DType::kBf16);
