@@ -105,7 +105,7 @@ TEST(AddTrust, SpeaksOfWhatTheJobUses) {
                     Not(HasSubstr(") ("))));
   EXPECT_THAT(
       confidence({"collectives.model=alpha_beta"}),
-      EndsWith("% (median), collectives by the alpha_beta model, held against no measurement"));
+      EndsWith(" (median), collectives by the alpha_beta model, held against no measurement"));
   EXPECT_THAT(confidence({"gpus_per_node=1"}),
               Not(AnyOf(HasSubstr("links"), HasSubstr("collectives"))));
 }
