@@ -1,11 +1,14 @@
 #include "models/parallel/build_step.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "models/memory/memory.h"
 #include "models/parallel/strategy.h"
+#include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 #include "models/workload/optimizer_work.h"
 #include "sim/base/check.h"
@@ -38,9 +41,11 @@ class StepBuilder {
       const auto unit = static_cast<std::int32_t>(u);
       strategy_.BeforeForward(moment, unit);
       for (const Operator& op : workload_.units[u].operators) {
+        strategy_.BeforeForwardOf(moment, unit, op);
         const TaskId task =
             rank_.Launch(rank_.compute(), op.forward, NameOf(unit, op) + ".forward");
         rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", op.saved);
+        strategy_.AfterForwardOf(moment, unit, op);
       }
       strategy_.AfterForward(moment, unit);
     }
@@ -62,26 +67,29 @@ class StepBuilder {
   // The input gradient first, then the weight gradient; then autograd's hooks fire.
   void BackwardOf(const Moment& moment, std::int32_t unit, const Operator& op) {
     const std::string name = NameOf(unit, op);
+    strategy_.BeforeBackwardOf(moment, unit, op);
     TaskId last = LaunchAll(op.backward_input, name + ".dgrad");
     if (!op.backward_weight.empty()) last = LaunchAll(op.backward_weight, name + ".wgrad");
     if (last == kNoId<TaskId>) last = rank_.Record(rank_.compute()).last;
     rank_.graph().AddMemoryEvent(last, /*at_end=*/true, "activations", Bytes{} - op.saved);
     for (const std::int32_t p : op.parameters_ready) {
       const ParameterTensor& parameter = workload_.parameters[static_cast<std::size_t>(p)];
-      if (!moment.is_first_microstep) {
+      if (strategy_.AccumulatesGradients(moment)) {
         rank_.Launch(rank_.compute(), AccumulateWork(parameter.dtype, parameter.elements),
                      "accumulate " + parameter.name);
       }
       strategy_.GradientReady(moment, p);
     }
+    strategy_.AfterBackwardOf(moment, unit, op);
   }
 
   void Optimize(const Moment& moment) {
     strategy_.BeforeOptimizer(moment);
     rank_.SetPosition(Phase::kOptimizer, {moment.microstep, moment.step});
-    for (const ComputeWork& work : OptimizerWork(job_.optimizer, job_.optimizer_impl, workload_)) {
+    for (const ComputeWork& work : OptimizerWorkOf(job_, workload_)) {
       rank_.Launch(rank_.compute(), work, "optimizer");
     }
+    strategy_.AfterOptimizer(moment);
   }
 
   // Returns the last task, kNoId when there is no work.
@@ -139,6 +147,19 @@ BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread hos
   replicas.ranks.resize(static_cast<std::size_t>(job.gpus()));
   std::iota(replicas.ranks.begin(), replicas.ranks.end(), 0);
   const GroupId data_parallel = graph.AddGroup(std::move(replicas));
+  const Sharding sharding = ShardingOf(job);
+  const bool is_cut = sharding.shards > 1 && sharding.replicas > 1;
+  std::map<std::pair<std::int64_t, std::int64_t>, GroupId> cut_groups;  // by first rank, stride
+  const auto group_of = [&](const char* name, const char* doc, std::int64_t first,
+                            std::int64_t stride, std::int64_t count) {
+    const auto [position, is_new] = cut_groups.try_emplace({first, stride}, GroupId{});
+    if (!is_new) return position->second;
+    ProcessGroup group{name, doc, {}};
+    for (std::int64_t i = 0; i < count; ++i) {
+      group.ranks.push_back(static_cast<std::int32_t>(first + i * stride));
+    }
+    return position->second = graph.AddGroup(std::move(group));
+  };
 
   Meetings meetings(static_cast<std::size_t>(simulated));
   const LaunchModel model = LaunchModelOf(job, host);
@@ -150,7 +171,15 @@ BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread hos
     for (const auto& [category, bytes] : StaticMemory(job, workload)) {
       graph.AddResidentMemory(id, category, bytes);
     }
-    const auto strategy = row->make({job, workload, rank, data_parallel});
+    // HSDP: consecutive ranks hold one copy; ranks a copy apart hold the same shard.
+    const std::int64_t in_copy = r % sharding.shards;
+    const GroupId shard =
+        is_cut ? group_of("shard", "one copy of the parameters", r - in_copy, 1, sharding.shards)
+               : data_parallel;
+    const GroupId replicate = is_cut ? group_of("replicate", "the same shard of every copy",
+                                                in_copy, sharding.shards, sharding.replicas)
+                                     : data_parallel;
+    const auto strategy = row->make({job, workload, rank, data_parallel, shard, replicate});
     StepBuilder builder(job, workload, rank, *strategy);
     for (std::int32_t step = 0; step < StepsOf(job, host); ++step) {
       const HostWork before = rank.host_work();

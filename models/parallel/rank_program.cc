@@ -1,5 +1,6 @@
 #include "models/parallel/rank_program.h"
 
+#include <array>
 #include <utility>
 
 namespace stepsim {
@@ -34,10 +35,12 @@ void RankProgram::SetPosition(Phase phase, Position position) {
   position_ = position;
 }
 
-TaskId RankProgram::AddTask(StreamId stream, const Work& work, std::string name, Site site) {
+TaskId RankProgram::AddTask(StreamId stream, const Work& work, std::string name, Site site,
+                            StreamId queue) {
   graph_.SetPosition(position_);
   const LabelId label = graph_.AddLabel({std::move(name), site, phase_});
-  return graph_.AddTask(graph_.AddWork(work), label, stream);
+  if (queue == kNoId<StreamId>) return graph_.AddTask(graph_.AddWork(work), label, stream);
+  return graph_.AddTask(graph_.AddWork(work), label, std::array{stream, queue});
 }
 
 void RankProgram::Count(const HostWork& work) {
@@ -62,8 +65,7 @@ TaskId RankProgram::LaunchFromHost(Stream& stream, const Work& work) {
   const bool is_launched =
       host.launches + host.collective_calls > 0;  // else: inside another kernel
   Count(host);
-  return host_ == kNoId<StreamId> || !is_launched ? kNoId<TaskId>
-                                                  : AddTask(host_, host, "launch", Site::kNone);
+  return host_ == kNoId<StreamId> || !is_launched ? kNoId<TaskId> : AddHostTask(host, "launch");
 }
 
 // The event's way takes its time beside the streams: it uses nothing of the device.
@@ -74,6 +76,11 @@ StreamEvent RankProgram::HandOver(StreamId events, const StreamEvent& event) {
 }
 
 TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, Site site) {
+  return LaunchOn(stream, kNoId<StreamId>, work, std::move(name), site);
+}
+
+TaskId RankProgram::LaunchOn(StreamId stream, StreamId queue, const Work& work, std::string name,
+                             Site site) {
   Stream& state = streams_.at(stream);
   const TaskId launch = LaunchFromHost(state, work);
   if (model_.has_handovers) {
@@ -85,7 +92,7 @@ TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, 
   }
   std::vector<StreamEvent> waits = std::exchange(state.waits, {});
   const StreamEvent previous = Record(stream);
-  const TaskId task = AddTask(stream, work, std::move(name), site);
+  const TaskId task = AddTask(stream, work, std::move(name), site, queue);
   if (launch != kNoId<TaskId>) graph_.AddDependency(launch, task);
   for (const StreamEvent& event : waits) graph_.AddDependency(event.last, task);
   if (queues_.are_shared()) {
@@ -103,15 +110,40 @@ TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, 
 }
 
 TaskId RankProgram::LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name,
-                                     Site site) {
-  const TaskId task = Launch(stream, work, std::move(name), site);
+                                     Site site, StreamId communicator) {
+  const TaskId task = LaunchOn(stream, communicator, work, std::move(name), site);
   meetings_.Join(graph_, work.group, calls_[work.group]++, task);
   return task;
 }
 
 void RankProgram::RunOnHost(const HostWork& work, std::string name) {
   Count(work);
-  if (host_ != kNoId<StreamId>) AddTask(host_, work, std::move(name), Site::kNone);
+  if (host_ != kNoId<StreamId>) AddHostTask(work, std::move(name));
+}
+
+// On the host thread, behind what the host waits for.
+TaskId RankProgram::AddHostTask(const HostWork& work, std::string name) {
+  const TaskId task = AddTask(host_, work, std::move(name), Site::kNone);
+  for (const StreamEvent& event : std::exchange(host_waits_, {})) {
+    graph_.AddDependency(event.last, task);
+  }
+  return task;
+}
+
+// Of two events of one stream the later one is enough.
+void RankProgram::AddWait(std::vector<StreamEvent>& waits, StreamEvent event) {
+  for (StreamEvent& wait : waits) {
+    if (wait.stream != event.stream) continue;
+    if (Index(wait.last) < Index(event.last)) wait.last = event.last;
+    return;
+  }
+  waits.push_back(event);
+}
+
+void RankProgram::BlockHost(StreamEvent event) {
+  if (event.last == kNoId<TaskId>) return;
+  if (host_ != kNoId<StreamId>) return AddWait(host_waits_, event);
+  for (auto& [stream, state] : streams_) AddWait(state.waits, event);
 }
 
 void RankProgram::BeginGraph() {
@@ -119,12 +151,12 @@ void RankProgram::BeginGraph() {
   const HostWork launch{.graph_launches = 1};
   Count(launch);
   if (host_ == kNoId<StreamId>) return;
-  graph_launch_ = AddTask(host_, launch, "graph launch", Site::kNone);
+  graph_launch_ = AddHostTask(launch, "graph launch");
 }
 
 void RankProgram::Synchronize() {
   if (host_ == kNoId<StreamId>) return;
-  const TaskId task = AddTask(host_, HostWork{}, "synchronize", Site::kNone);
+  const TaskId task = AddHostTask(HostWork{}, "synchronize");
   for (const auto& [stream, state] : streams_) {
     const StreamEvent event = Record(stream);
     if (event.last != kNoId<TaskId>) graph_.AddDependency(event.last, task);

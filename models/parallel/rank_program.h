@@ -54,6 +54,10 @@ class RankProgram {
   StreamId compute() const { return compute_; }
   TaskGraphBuilder& graph() { return graph_; }
   StreamId AddStream(const std::string& name);
+  // A queue that is no stream of its own: NCCL's order of the calls of one communicator.
+  StreamId AddCommunicator(const std::string& name) {
+    return graph_.AddStream(rank_, name, /*is_queue=*/true);
+  }
 
   // Where the program is: recorded with every launch.
   void SetPosition(Phase phase, Position position);
@@ -61,13 +65,20 @@ class RankProgram {
   void SetPhase(Phase phase) { phase_ = phase; }
 
   TaskId Launch(StreamId stream, const Work& work, std::string name, Site site = Site::kNone);
-  TaskId LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name, Site site);
+  // `communicator`: a queue that this call shares with collectives on other streams (one NCCL
+  // communicator runs its calls in launch order); kNoId where the stream has it to itself.
+  TaskId LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name, Site site,
+                          StreamId communicator = kNoId<StreamId>);
   // Time on the host thread alone.
   void RunOnHost(const HostWork& work, std::string name);
   // The launches that follow are nodes of one CUDA graph. Does nothing when none are captured.
   void BeginGraph();
   // The host waits until the device has done everything that was launched.
   void Synchronize();
+
+  // The host waits for an event (cudaEventSynchronize): nothing launched from here on, on whatever
+  // stream, starts before it.
+  void BlockHost(StreamEvent event);
 
   StreamEvent Record(StreamId stream) const { return {graph_.last_on(stream), stream}; }
   void Wait(StreamId stream, StreamEvent event);
@@ -83,7 +94,11 @@ class RankProgram {
     TaskId graph_launch = kNoId<TaskId>;  // of the CUDA graph that its last kernel belongs to
   };
 
-  TaskId AddTask(StreamId stream, const Work& work, std::string name, Site site);
+  TaskId AddTask(StreamId stream, const Work& work, std::string name, Site site,
+                 StreamId queue = kNoId<StreamId>);
+  TaskId LaunchOn(StreamId stream, StreamId queue, const Work& work, std::string name, Site site);
+  TaskId AddHostTask(const HostWork& work, std::string name);
+  static void AddWait(std::vector<StreamEvent>& waits, StreamEvent event);
   void Count(const HostWork& work);
   TaskId LaunchFromHost(Stream& stream, const Work& work);
   StreamEvent HandOver(StreamId events, const StreamEvent& event);
@@ -101,6 +116,7 @@ class RankProgram {
   Phase phase_ = Phase::kOther;
   Position position_;
   HostWork host_work_;
+  std::vector<StreamEvent> host_waits_;  // what the host thread waits for before it goes on
 };
 
 }  // namespace stepsim

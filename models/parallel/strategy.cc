@@ -11,6 +11,13 @@ std::unique_ptr<Strategy> MakeNone(const StrategyContext&) { return std::make_un
 constexpr std::array kStrategies = {
     StrategyRow{"ddp", "PyTorch DistributedDataParallel: bucketed all_reduce of the gradients",
                 MakeDdp},
+    StrategyRow{"fsdp1", "PyTorch FullyShardedDataParallel: flat parameters, sharded", MakeFsdp1},
+    StrategyRow{"fsdp2", "PyTorch fully_shard: parameters, gradients and optimizer states sharded",
+                MakeFsdp2},
+    StrategyRow{"zero", "DeepSpeed ZeRO, stages 1 to 3", MakeZero},
+    StrategyRow{"megatron",
+                "Megatron-LM's data parallelism: bucketed reduction, distributed optimizer",
+                MakeMegatron},
     StrategyRow{"none", "independent replicas: no communication", MakeNone},
 };
 

@@ -31,10 +31,22 @@ class Strategy {
   virtual void BeforeForward(const Moment&, std::int32_t /*unit*/) {}
   virtual void AfterForward(const Moment&, std::int32_t /*unit*/) {}
   virtual void BeforeBackward(const Moment&, std::int32_t /*unit*/) {}
+  // Around one operator of a unit, for frameworks whose unit is the module that owns parameters.
+  virtual void BeforeForwardOf(const Moment&, std::int32_t /*unit*/, const Operator&) {}
+  virtual void AfterForwardOf(const Moment&, std::int32_t /*unit*/, const Operator&) {}
+  virtual void BeforeBackwardOf(const Moment&, std::int32_t /*unit*/, const Operator&) {}
+  virtual void AfterBackwardOf(const Moment&, std::int32_t /*unit*/, const Operator&) {}
   virtual void GradientReady(const Moment&, std::int32_t /*parameter*/) {}
   virtual void AfterBackward(const Moment&, std::int32_t /*unit*/) {}
   virtual void AfterLastBackward(const Moment&) {}  // of this micro-step
   virtual void BeforeOptimizer(const Moment&) {}
+  virtual void AfterOptimizer(const Moment&) {}
+
+  // Whether the step builder adds this micro-step's gradients to those that are kept from the
+  // micro-steps before, tensor by tensor.
+  virtual bool AccumulatesGradients(const Moment& moment) const {
+    return !moment.is_first_microstep;
+  }
 };
 
 // What a strategy may know when it is made.
@@ -43,6 +55,8 @@ struct StrategyContext {
   const Workload& workload;
   RankProgram& rank;
   GroupId data_parallel{};  // the process group of the replicas
+  GroupId shard{};          // ranks that hold one copy together; all replicas without HSDP
+  GroupId replicate{};      // HSDP: ranks that hold the same shard
 };
 
 struct StrategyRow {
@@ -56,5 +70,10 @@ const StrategyRow* FindStrategy(std::string_view name);  // nullptr: no such nam
 
 // The strategies, one file each.
 std::unique_ptr<Strategy> MakeDdp(const StrategyContext& context);
+std::unique_ptr<Strategy> MakeFsdp1(const StrategyContext& context);
+std::unique_ptr<Strategy> MakeFsdp2(const StrategyContext& context);
+std::unique_ptr<Strategy> MakeMegatron(const StrategyContext& context);
+std::unique_ptr<Strategy> MakeZero(const StrategyContext& context);  // by its stage
+std::unique_ptr<Strategy> MakeZero3(const StrategyContext& context);
 
 }  // namespace stepsim

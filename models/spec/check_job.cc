@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "models/spec/check_collectives.h"
+#include "models/spec/sharding.h"
 #include "sim/base/units.h"
 
 namespace stepsim {
@@ -21,10 +22,16 @@ const TransformerSpec* TransformerOf(const JobSpec& job) {
 }
 
 bool UsesDdp(const JobSpec& job) { return job.plan.strategy == "ddp"; }
+bool UsesFsdp1(const JobSpec& job) { return job.plan.strategy == "fsdp1"; }
+bool UsesZero(const JobSpec& job) { return job.plan.strategy == "zero"; }
+bool UsesMegatron(const JobSpec& job) { return job.plan.strategy == "megatron"; }
+bool UsesFsdp2(const JobSpec& job) { return job.plan.strategy == "fsdp2"; }
+bool IsParallel(const JobSpec& job) { return job.plan.strategy != "none"; }
 
 // ---- Keys without effect ----
 
-// `path` has no effect in a job for which `holds` is true, because of `reason`.
+// `path` has no effect in a job for which `holds` is true, because of `reason`, in which {strategy}
+// stands for the job's.
 struct Ineffective {
   std::string_view path;
   std::string_view reason;
@@ -45,10 +52,32 @@ bool HasNoPositionTable(const JobSpec& job) {
 }
 
 constexpr std::array kIneffective = {
-    Ineffective{"plan.ddp", "plan.strategy: none", [](const JobSpec& j) { return !UsesDdp(j); }},
-    Ineffective{"plan.data_parallel", "plan.strategy: none",
+    Ineffective{"plan.ddp", "plan.strategy: {strategy}",
                 [](const JobSpec& j) { return !UsesDdp(j); }},
-    Ineffective{"collectives", "plan.strategy: none", [](const JobSpec& j) { return !UsesDdp(j); }},
+    Ineffective{"plan.fsdp1", "plan.strategy: {strategy}",
+                [](const JobSpec& j) { return !UsesFsdp1(j); }},
+    Ineffective{"plan.fsdp1.wrap_min_parameters", "plan.fsdp1.wrap: layer",
+                [](const JobSpec& j) { return j.plan.fsdp1.wrap == WrapPolicy::kLayer; }},
+    Ineffective{"plan.fsdp1.no_sync", "batch.gradient_accumulation_steps: 1",
+                [](const JobSpec& j) { return j.batch.gradient_accumulation_steps == 1; }},
+    Ineffective{"plan.fsdp1.shard_size", "a sharding_strategy that is not hybrid",
+                [](const JobSpec& j) { return !IsHybrid(j.plan.fsdp1.sharding_strategy); }},
+    Ineffective{"plan.zero", "plan.strategy: {strategy}",
+                [](const JobSpec& j) { return !UsesZero(j); }},
+    Ineffective{"plan.megatron", "plan.strategy: {strategy}",
+                [](const JobSpec& j) { return !UsesMegatron(j); }},
+    Ineffective{"plan.fsdp2", "plan.strategy: {strategy}",
+                [](const JobSpec& j) { return !UsesFsdp2(j); }},
+    Ineffective{"plan.fsdp2.wrap_min_parameters", "plan.fsdp2.wrap: layer",
+                [](const JobSpec& j) { return j.plan.fsdp2.wrap == WrapPolicy::kLayer; }},
+    Ineffective{"plan.fsdp2.requires_gradient_sync", "batch.gradient_accumulation_steps: 1",
+                [](const JobSpec& j) { return j.batch.gradient_accumulation_steps == 1; }},
+    Ineffective{"plan.fsdp2.requires_all_reduce", "one copy of the parameters (no HSDP)",
+                [](const JobSpec& j) { return ShardingOf(j).replicas == 1; }},
+    Ineffective{"plan.data_parallel", "plan.strategy: none",
+                [](const JobSpec& j) { return !IsParallel(j); }},
+    Ineffective{"collectives", "plan.strategy: none",
+                [](const JobSpec& j) { return !IsParallel(j); }},
     Ineffective{"plan.ddp.bucket_cap_mb", "plan.ddp.bucket_cap_mb_list", HasCapList},
     Ineffective{"plan.ddp.first_bucket_mb", "plan.ddp.bucket_cap_mb_list", HasCapList},
     Ineffective{"plan.ddp.bucket_cap_mb", "plan.ddp.iteration: first, which has one bucket",
@@ -104,12 +133,16 @@ class EffectChecker {
       const bool is_set = OriginText(given->second) == "--set";
       reading_.diagnostics.Add(
           given->second,
-          fmt::format("{}: has no effect with {}{}", rule.path, rule.reason,
+          fmt::format("{}: has no effect with {}{}", rule.path, ReasonOf(rule.reason),
                       is_set ? "" : fmt::format("; take it out with --set {}=null", rule.path)));
     }
   }
 
  private:
+  std::string ReasonOf(std::string_view reason) const {
+    return fmt::format(fmt::runtime(reason), fmt::arg("strategy", job_.plan.strategy));
+  }
+
   const JobSpec& job_;
   FieldReading& reading_;
   std::vector<std::string> reported_;
@@ -148,6 +181,7 @@ class JobChecker {
     }
     CheckHost();
     CheckDdp();
+    CheckSharding();
   }
 
   void CheckCluster() {
@@ -165,7 +199,7 @@ class JobChecker {
       Report("nodes", fmt::format("found {} x {} GPUs, allowed: at most {}", job_.nodes,
                                   job_.gpus_per_node, kMostGpus));
     }
-    if (UsesDdp(job_) && job_.plan.data_parallel != job_.gpus()) {
+    if (IsParallel(job_) && job_.plan.data_parallel != job_.gpus()) {
       Report("plan.data_parallel",
              fmt::format("data_parallel ({}) must equal nodes x gpus_per_node ({} x {}); nearest "
                          "valid: {}, or 0 for all GPUs",
@@ -190,19 +224,13 @@ class JobChecker {
     reading_.diagnostics.Add(reading_.PlaceOf(path), fmt::format("{}: {}", path, message));
   }
 
-  // tf32 and fp8 exist only in the linears (models/README.md, "Operators").
-  static DType AttentionType(DType compute) {
-    if (compute == DType::kTf32) return DType::kFp32;
-    return compute == DType::kFp8 ? DType::kBf16 : compute;
-  }
-
   void CheckPeak() {
     const std::string peak = fmt::format("hardware.gpu.peak.{}", ToString(job_.precision.compute));
     if (AnyInvalid({"precision.compute", "hardware.gpu", "hardware.gpu.peak", peak})) return;
     const auto can_compute_in = [&](DType dtype) {
       return PeakOf(job_.hardware.gpu, dtype).value > 0 &&
              (TransformerOf(job_) == nullptr ||
-              PeakOf(job_.hardware.gpu, AttentionType(dtype)).value > 0);
+              PeakOf(job_.hardware.gpu, ActivationType(dtype)).value > 0);
     };
     if (can_compute_in(job_.precision.compute)) return;
     std::vector<std::string_view> names;
@@ -351,6 +379,18 @@ class JobChecker {
              fmt::format("found {} with plan.ddp.iteration: first, which comes once, allowed: 1",
                          job_.simulate.steps));
     }
+  }
+
+  void CheckSharding() {
+    if (UsesFsdp1(job_)) CheckShardSize("plan.fsdp1.shard_size", job_.plan.fsdp1.shard_size);
+    if (UsesFsdp2(job_)) CheckShardSize("plan.fsdp2.shard_size", job_.plan.fsdp2.shard_size);
+  }
+
+  void CheckShardSize(std::string_view path, std::int64_t size) {
+    if (size == 0 || AnyInvalid({path, "nodes", "gpus_per_node"})) return;
+    if (size <= job_.gpus() && job_.gpus() % size == 0) return;
+    Report(path, fmt::format("shard_size ({}) must divide the {} GPUs; nearest valid: {}", size,
+                             job_.gpus(), fmt::join(NearestDivisors(job_.gpus(), size), ", ")));
   }
 
   const JobSpec& job_;

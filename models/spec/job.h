@@ -7,9 +7,11 @@
 #include <vector>
 
 #include "models/spec/collective_spec.h"
+#include "models/spec/fsdp_spec.h"
 #include "models/spec/hardware.h"
 #include "models/spec/host_spec.h"
 #include "models/spec/model.h"
+#include "models/spec/zero_spec.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
 #include "sim/base/time.h"
@@ -35,9 +37,13 @@ struct DdpPlan {
 };
 
 struct ParallelPlan {
-  std::string strategy = "ddp";    // a row of models/parallel's table: "ddp", "none"
+  std::string strategy = "ddp";    // a row of models/parallel's table: "ddp", ...
   std::int64_t data_parallel = 0;  // 0: all GPUs
   DdpPlan ddp;
+  Fsdp1Plan fsdp1;
+  Fsdp2Plan fsdp2;
+  ZeroPlan zero;
+  MegatronPlan megatron;
 };
 
 struct BatchSpec {

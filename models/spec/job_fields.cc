@@ -83,11 +83,16 @@ const StructTable<DdpPlan>& DdpFields() {
 const StructTable<ParallelPlan>& PlanFields() {
   static const StructTable<ParallelPlan> table{
       Field("strategy", &ParallelPlan::strategy, "how the work is spread over the GPUs")
-          .Choices({"ddp", "none"}),
+          .Choices({"ddp", "fsdp1", "fsdp2", "zero", "megatron", "none"}),
       Field("data_parallel", &ParallelPlan::data_parallel, "replicas of the model; 0: all GPUs")
           .Range(0, 1e9)
           .Aliases({"dp", "data_parallel_size", "data_parallel_replicate_degree"}),
       Field("ddp", &ParallelPlan::ddp, DdpFields(), "PyTorch DistributedDataParallel"),
+      Field("fsdp1", &ParallelPlan::fsdp1, Fsdp1Fields(), "PyTorch FullyShardedDataParallel"),
+      Field("fsdp2", &ParallelPlan::fsdp2, Fsdp2Fields(), "PyTorch fully_shard"),
+      Field("zero", &ParallelPlan::zero, ZeroFields(), "DeepSpeed ZeRO"),
+      Field("megatron", &ParallelPlan::megatron, MegatronFields(),
+            "Megatron-LM's data parallelism and distributed optimizer"),
   };
   return table;
 }

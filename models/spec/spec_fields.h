@@ -13,6 +13,10 @@ const StructTable<CollectivePoint>& PointFields();
 const StructTable<CollectiveModelSpec>& CollectiveModelFields();
 const StructTable<CollectiveCorrections>& CorrectionFields();  // configs/collectives/*.yaml
 
+const StructTable<Fsdp1Plan>& Fsdp1Fields();
+const StructTable<Fsdp2Plan>& Fsdp2Fields();
+const StructTable<ZeroPlan>& ZeroFields();
+const StructTable<MegatronPlan>& MegatronFields();
 const StructTable<GemmCurve>& GemmCurveFields();
 const StructTable<AttentionCurve>& AttentionCurveFields();
 

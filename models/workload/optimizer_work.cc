@@ -1,7 +1,9 @@
 #include "models/workload/optimizer_work.h"
 
 #include <algorithm>
+#include <utility>
 
+#include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 
 namespace stepsim {
@@ -70,6 +72,23 @@ std::vector<ComputeWork> OptimizerWork(OptimizerKind optimizer, OptimizerImpl im
     work.kernels =
         static_cast<std::int32_t>(std::min(kMost, launches * (is_fused ? 1 : step.operators)));
     works.push_back(work);
+  }
+  return works;
+}
+
+std::vector<ComputeWork> OptimizerWorkOf(const JobSpec& job, const Workload& workload) {
+  const Sharding sharding = ShardingOf(job);
+  Workload part;
+  for (ParameterTensor tensor : workload.parameters) {
+    tensor.elements = (tensor.elements + sharding.optimizer_shards - 1) / sharding.optimizer_shards;
+    if (sharding.gather != sharding.storage) tensor.dtype = sharding.storage;
+    part.parameters.push_back(std::move(tensor));
+  }
+  std::vector<ComputeWork> works = OptimizerWork(job.optimizer, job.optimizer_impl, part);
+  // Its own parameters are cast to those of compute.
+  if (sharding.has_master && !works.empty()) {
+    works.front().bytes +=
+        CastWork(sharding.storage, sharding.gather, part.parameter_count()).bytes;
   }
   return works;
 }

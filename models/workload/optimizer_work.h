@@ -11,6 +11,9 @@
 
 namespace stepsim {
 
+// On what one rank holds: its shard, in the type of storage, where parameters are sharded.
+std::vector<ComputeWork> OptimizerWorkOf(const JobSpec& job, const Workload& workload);
+
 // In the order in which dtypes first appear among the parameters; empty for OptimizerKind::kNone.
 std::vector<ComputeWork> OptimizerWork(OptimizerKind optimizer, OptimizerImpl impl,
                                        const Workload& workload);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 #include "models/workload/memory_passes.h"
 #include "models/workload/model_flops.h"
@@ -12,17 +13,11 @@
 namespace stepsim {
 namespace {
 
-// What lies in memory between two matrix products: tf32 only exists inside the units, and fp8 only
-// in the operands of linears.
-DType ActivationType(DType compute) {
-  if (compute == DType::kTf32) return DType::kFp32;
-  return compute == DType::kFp8 ? DType::kBf16 : compute;
-}
-
 // Of the residual stream: autocast casts the operands of products only, so that sums and norms stay
 // in the type of the parameters.
-DType StreamType(const PrecisionSpec& precision) {
-  return precision.parameters == DType::kFp32 ? DType::kFp32 : ActivationType(precision.compute);
+DType StreamType(const JobSpec& job) {
+  return ShardingOf(job).gather == DType::kFp32 ? DType::kFp32
+                                                : ActivationType(job.precision.compute);
 }
 
 struct LinearInput {
@@ -37,8 +32,8 @@ class TransformerBuilder {
       : spec_(std::get<TransformerSpec>(job.model.network)),
         compute_(job.precision.compute),
         activation_(ActivationType(compute_)),
-        stream_(StreamType(job.precision)),
-        parameter_(job.precision.parameters),
+        stream_(StreamType(job)),
+        parameter_(ShardingOf(job).gather),
         passes_(PassesOf(job.kernels)),
         attention_(job.attention),
         batch_(job.batch.micro_batch_size),

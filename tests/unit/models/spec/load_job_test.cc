@@ -259,7 +259,8 @@ TEST(LoadJob, WrongSettings) {
             "no_sync; did you mean 'bucket_cap_mb'?");
   EXPECT_EQ(SetError("plan.bucket_cap_mb=1"),
             "--set plan.bucket_cap_mb=1: plan: found the unknown key 'bucket_cap_mb', allowed: "
-            "strategy, data_parallel, ddp; did you mean 'ddp.bucket_cap_mb'?");
+            "strategy, data_parallel, ddp, fsdp1, fsdp2, zero, megatron; did you mean "
+            "'ddp.bucket_cap_mb'?");
   EXPECT_EQ(SetError("nodes"),
             "--set nodes: found no path=value, allowed: for example 'plan.ddp.bucket_cap_mb=25'");
   EXPECT_EQ(SetError("nodes="),
@@ -283,7 +284,8 @@ TEST(LoadJob, EveryProblemOfEveryFile) {
     EXPECT_STREQ(
         error.what(),
         "job.yaml:3:8: nodes: found 'two', allowed: a whole number from 1 to 1000000\n"
-        "job.yaml:4:18: plan.strategy: found 'dpp', allowed: ddp, none; did you mean 'ddp'?\n"
+        "job.yaml:4:18: plan.strategy: found 'dpp', allowed: ddp, fsdp1, fsdp2, zero, megatron, "
+        "none; did you mean 'ddp'?\n"
         "job.yaml:6:1: found the unknown key 'typo', allowed: name, model, hardware, network, "
         "nodes, gpus_per_node, plan, batch, precision, kernels, attention, optimizer, "
         "optimizer_impl, host, collectives, contention, simulate, mfu_convention\n"

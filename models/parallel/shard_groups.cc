@@ -1,0 +1,102 @@
+#include "models/parallel/shard_groups.h"
+
+#include <algorithm>
+
+namespace stepsim {
+namespace {
+
+// Tensors whose gradient is complete in the unit: where a tied table lies is decided by its last
+// use in backward, the embedding.
+std::vector<std::int32_t> ParametersOf(const ModelUnit& unit) {
+  std::vector<std::int32_t> parameters;
+  for (const Operator& op : unit.operators) {
+    parameters.insert(parameters.end(), op.parameters_ready.begin(), op.parameters_ready.end());
+  }
+  return parameters;
+}
+
+bool IsLayer(const ModelUnit& unit) { return unit.name.rfind("layers.", 0) == 0; }
+
+class Grouper {
+ public:
+  explicit Grouper(const Workload& workload) : workload_(workload) {
+    result_.groups.push_back({"root", true, 0, LastUnit(), {}, 0});
+    result_.of_unit.assign(workload.units.size(), 0);
+  }
+
+  ShardGroups ByLayer() {
+    const bool has_layers = std::any_of(workload_.units.begin(), workload_.units.end(), IsLayer);
+    for (std::int32_t u = 0; u <= LastUnit(); ++u) {
+      const ModelUnit& unit = UnitAt(u);
+      const bool is_wrapped = has_layers ? IsLayer(unit) : !ParametersOf(unit).empty();
+      Put(u, is_wrapped ? Open(u) : result_.groups.front());
+    }
+    return Finish();
+  }
+
+  // A group is closed by the unit that fills it; what is left at the end stays with the root.
+  ShardGroups ByParameters(std::int64_t least) {
+    std::int32_t begin = 0;
+    std::int64_t held = 0;
+    for (std::int32_t u = 0; u <= LastUnit(); ++u) {
+      for (const std::int32_t p : ParametersOf(UnitAt(u))) held += ElementsOf(p);
+      if (held < least) continue;
+      ShardGroup& group = Open(begin);
+      for (std::int32_t inside = begin; inside <= u; ++inside) Put(inside, group);
+      begin = u + 1;
+      held = 0;
+    }
+    for (std::int32_t u = begin; u <= LastUnit(); ++u) Put(u, result_.groups.front());
+    return Finish();
+  }
+
+ private:
+  std::int32_t LastUnit() const { return static_cast<std::int32_t>(workload_.units.size()) - 1; }
+  const ModelUnit& UnitAt(std::int32_t u) const {
+    return workload_.units[static_cast<std::size_t>(u)];
+  }
+  std::int64_t ElementsOf(std::int32_t p) const {
+    return workload_.parameters[static_cast<std::size_t>(p)].elements;
+  }
+
+  ShardGroup& Open(std::int32_t first) {
+    result_.groups.push_back({UnitAt(first).name, false, first, first, {}, 0});
+    return result_.groups.back();
+  }
+
+  void Put(std::int32_t unit, ShardGroup& group) {
+    for (const std::int32_t p : ParametersOf(UnitAt(unit))) {
+      group.parameters.push_back(p);
+      group.elements += ElementsOf(p);
+    }
+    if (group.is_root) return;
+    group.last_unit = unit;
+    if (unit != group.first_unit)
+      group.name = UnitAt(group.first_unit).name + ".." + UnitAt(unit).name;
+    result_.of_unit[static_cast<std::size_t>(unit)] =
+        static_cast<std::size_t>(&group - result_.groups.data());
+  }
+
+  ShardGroups Finish() {
+    for (ShardGroup& group : result_.groups) {
+      std::sort(group.parameters.begin(), group.parameters.end());
+    }
+    return std::move(result_);
+  }
+
+  const Workload& workload_;
+  ShardGroups result_;
+};
+
+}  // namespace
+
+ShardGroups GroupUnits(const Workload& workload, WrapPolicy policy, std::int64_t min_parameters) {
+  Grouper grouper(workload);
+  return policy == WrapPolicy::kLayer ? grouper.ByLayer() : grouper.ByParameters(min_parameters);
+}
+
+std::int64_t PaddedElements(std::int64_t elements, std::int64_t shards) {
+  return (elements + shards - 1) / shards * shards;
+}
+
+}  // namespace stepsim

@@ -1,0 +1,35 @@
+// Which units of the network are gathered and reduced together? The groups of FSDP: one per wrapped
+// module, and the root's, which holds what is left (embeddings, last norm, head).
+//
+//   wrap per layer:  root {embedding, final_norm, head}, {layers.0}, {layers.1}, ...
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/spec/fsdp_spec.h"
+#include "models/workload/workload.h"
+
+namespace stepsim {
+
+struct ShardGroup {
+  std::string name;  // "layers.3", "root"
+  bool is_root = false;
+  std::int32_t first_unit = 0;  // units of the workload, inclusive; of the root: all
+  std::int32_t last_unit = 0;
+  std::vector<std::int32_t> parameters;  // indices into the workload, registration order
+  std::int64_t elements = 0;
+};
+
+struct ShardGroups {
+  std::vector<ShardGroup> groups;    // the root first, then in execution order
+  std::vector<std::size_t> of_unit;  // unit -> index into groups (0: the root's)
+};
+
+ShardGroups GroupUnits(const Workload& workload, WrapPolicy policy, std::int64_t min_parameters);
+
+// Elements that a gather or reduce moves when `shards` ranks hold equal parts.
+std::int64_t PaddedElements(std::int64_t elements, std::int64_t shards);
+
+}  // namespace stepsim

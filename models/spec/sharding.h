@@ -1,0 +1,36 @@
+// How is a replica's state cut up? Ranks, element types and sizes of sharded data parallelism.
+#pragma once
+
+#include <cstdint>
+
+#include "models/spec/job.h"
+#include "sim/base/dtype.h"
+#include "sim/base/quantity.h"
+
+namespace stepsim {
+
+struct Sharding {
+  std::int64_t shards = 1;            // ranks that hold one copy of the parameters together
+  std::int64_t replicas = 1;          // copies
+  std::int64_t gradient_shards = 1;   // ranks that keep one set of gradients together
+  std::int64_t optimizer_shards = 1;  // ranks that keep one set of optimizer states together
+  DType storage = DType::kFp32;       // of what the optimizer works on
+  DType gather = DType::kFp32;        // of parameters on the wire and in compute
+  DType reduce = DType::kFp32;        // of gradients on the wire
+  DType gradient = DType::kFp32;      // of gradients as they are kept
+  bool has_master = false;  // the optimizer keeps parameters of its own beside those of compute
+
+  // What one rank holds of `elements`, the padding included.
+  Bytes ShardOf(std::int64_t elements, DType dtype) const {
+    return SizeOf(dtype, (elements + shards - 1) / shards);
+  }
+};
+
+// One shard of one copy, all types as stored, for a strategy that does not shard.
+Sharding ShardingOf(const JobSpec& job);
+
+// What lies in memory between two matrix products: tf32 only exists inside the units, and fp8 only
+// in the operands of linears.
+DType ActivationType(DType compute);
+
+}  // namespace stepsim

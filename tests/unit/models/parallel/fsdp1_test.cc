@@ -1,0 +1,129 @@
+// FSDP1's steps, built by the strategy and run by the engine, against the start times of the
+// schedule specification (tests/data/schedules.vec) and the rules of its section 2.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "tests/support/sharded_step.h"
+
+namespace stepsim {
+namespace {
+
+using namespace testing_sharded;
+using ::testing::ElementsAre;
+
+JobSpec JobOf(Fsdp1Plan plan = {}) {
+  JobSpec job = JobWith("fsdp1");
+  job.plan.fsdp1 = std::move(plan);
+  return job;
+}
+
+TEST(Fsdp1, BackwardPreMatchesTheSpecification) {
+  ExpectLineByLine(RunJob(JobOf(), ThreeLayers()), Example("fsdp1-backward-pre"));
+}
+
+TEST(Fsdp1, BackwardPostMatchesTheSpecification) {
+  ExpectLineByLine(RunJob(JobOf({.backward_prefetch = BackwardPrefetch::kPost}), ThreeLayers()),
+                   Example("fsdp1-backward-post"));
+}
+
+// The gather and the reduce_scatter of the same communicator: both exposed.
+TEST(Fsdp1, WithoutPrefetchMatchesTheSpecification) {
+  ExpectLineByLine(RunJob(JobOf({.backward_prefetch = BackwardPrefetch::kNone}), ThreeLayers()),
+                   Example("fsdp1-no-prefetch"));
+}
+
+// Gathers per pass: FULL_SHARD two of each unit and one of the root; SHARD_GRAD_OP one of each;
+// NO_SHARD none, and an all_reduce in the place of the reduce_scatter.
+TEST(Fsdp1, StrategiesDecideWhatIsGathered) {
+  EXPECT_EQ(RunJob(JobOf(), ThreeLayers()).Count("all_gather"), 2 * 3 + 1);
+  const StepRun zero2 =
+      RunJob(JobOf({.sharding_strategy = ShardingStrategy::kShardGradOp}), ThreeLayers());
+  EXPECT_EQ(zero2.Count("all_gather"), 4);
+  EXPECT_EQ(zero2.Count("reduce_scatter"), 4);
+  const StepRun none =
+      RunJob(JobOf({.sharding_strategy = ShardingStrategy::kNoShard}), ThreeLayers());
+  EXPECT_EQ(none.Count("all_gather"), 0);
+  EXPECT_EQ(none.Count("reduce_scatter"), 0);
+  EXPECT_EQ(none.Count("all_reduce"), 4);
+}
+
+// Hybrid: shards inside a node of 4, copies across 2 nodes.
+TEST(Fsdp1, HybridShardsUseTwoGroups) {
+  JobSpec job = JobOf({.sharding_strategy = ShardingStrategy::kHybridShard});
+  job.nodes = 2;
+  job.gpus_per_node = 4;
+  const StepRun run = RunJob(job, ThreeLayers());
+  EXPECT_EQ(run.Count("all_reduce"), 4);
+  for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+    const auto* work = std::get_if<CollectiveWork>(&run.graph.work(t));
+    if (work == nullptr) continue;
+    const auto& ranks = run.graph.group(work->group).ranks;
+    if (work->op == CollectiveOp::kAllReduce) {
+      EXPECT_THAT(ranks, ElementsAre(0, 4));
+    } else {
+      EXPECT_THAT(ranks, ElementsAre(0, 1, 2, 3));
+    }
+  }
+}
+
+// With no_sync every micro-step gathers twice and only the last one reduces; without, each reduces.
+TEST(Fsdp1, AccumulationReducesAsAsked) {
+  JobSpec job = JobOf();
+  job.batch.gradient_accumulation_steps = 3;
+  const StepRun run = RunJob(job, ThreeLayers());
+  // The root stays gathered from its first forward until it is freed after each backward.
+  EXPECT_EQ(run.Count("all_gather"), 3 * (2 * 3 + 1));
+  EXPECT_EQ(run.Count("reduce_scatter"), 4);
+  job.plan.fsdp1.no_sync = false;
+  EXPECT_EQ(RunJob(job, ThreeLayers()).Count("reduce_scatter"), 3 * 4);
+}
+
+// The limiter holds back the host, not a stream: whatever is launched behind it waits too.
+TEST(Fsdp1, TheLimiterBoundsWhatIsGathered) {
+  const auto peak = [](bool limit) {
+    const StepRun run =
+        RunJob(JobOf({.limit_all_gathers = limit}), WorkloadOf({{"layers.0", 20, 40},
+                                                                {"layers.1", 20, 40},
+                                                                {"layers.2", 20, 40},
+                                                                {"layers.3", 20, 40},
+                                                                {"layers.4", 20, 40}}));
+    std::int64_t bytes = 0, most = 0;
+    std::vector<std::pair<SimTime, std::int64_t>> changes;
+    for (const MemoryEvent& event : run.graph.memory_events()) {
+      if (run.graph.memory_categories()[event.category] != "unsharded_parameters") continue;
+      changes.emplace_back(
+          event.at_end ? run.timeline.end[event.task] : run.timeline.start[event.task],
+          event.delta.value);
+    }
+    std::sort(changes.begin(), changes.end());
+    for (const auto& [time, delta] : changes) most = std::max(most, bytes += delta);
+    return most / (kElements * 4);
+  };
+  // Gathers of 6 run ahead of layers of 20. At 42, without the limit, layers 1 to 4 are still there
+  // for their forward (layer 0 was freed at 26) and 4 and 3 have been gathered again for backward.
+  // With it the third gather waits until the first unit is freed.
+  EXPECT_EQ(peak(false), 6);
+  EXPECT_LE(peak(true), 3);
+}
+
+TEST(Fsdp1, MemoryReturnsToTheShards) {
+  for (const int microsteps : {1, 3}) {
+    for (const bool no_sync : {true, false}) {
+      JobSpec job = JobOf({.no_sync = no_sync});
+      job.batch.gradient_accumulation_steps = microsteps;
+      const StepRun run = RunJob(job, ThreeLayers());
+      std::map<std::string, std::int64_t> left;
+      for (const MemoryEvent& event : run.graph.memory_events()) {
+        left[run.graph.memory_categories()[event.category]] += event.delta.value;
+      }
+      for (const auto& [category, bytes] : left) EXPECT_EQ(bytes, 0) << category;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stepsim

@@ -1,0 +1,120 @@
+// FSDP2's steps, built by the strategy and run by the engine, against the start times of the
+// schedule specification (tests/data/schedules.vec) and the volume identities of its section 9.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "tests/support/sharded_step.h"
+
+namespace stepsim {
+namespace {
+
+using namespace testing_sharded;
+using ::testing::ElementsAre;
+
+JobSpec JobOf(Fsdp2Plan plan = {}) {
+  JobSpec job = JobWith("fsdp2");
+  job.plan.fsdp2 = std::move(plan);
+  return job;
+}
+
+TEST(Fsdp2, DefaultMatchesTheSpecification) {
+  const StepRun run = RunJob(JobOf(), ThreeLayers());
+  ExpectLineByLine(run, Example("fsdp2-default"));
+}
+
+// Section 9: gathers twice and reduces once, the root only once because it stays gathered.
+TEST(Fsdp2, GathersTwiceAndReducesOnce) {
+  const StepRun run = RunJob(JobOf(), ThreeLayers());
+  EXPECT_EQ(run.Count("all_gather"), 2 * 3 + 1);
+  EXPECT_EQ(run.Count("reduce_scatter"), 4);
+  const StepRun kept = RunJob(JobOf({.reshard_after_forward = "false"}), ThreeLayers());
+  EXPECT_EQ(kept.Count("all_gather"), 4);
+  const StepRun freed = RunJob(JobOf({.reshard_after_forward = "true"}), ThreeLayers());
+  EXPECT_EQ(freed.Count("all_gather"), 2 * 4);
+}
+
+// m micro-steps that reduce: m times the traffic. Without gradient sync one set of reduce_scatters,
+// in the last micro-step.
+TEST(Fsdp2, AccumulationReducesAsAsked) {
+  JobSpec job = JobOf();
+  job.batch.gradient_accumulation_steps = 3;
+  EXPECT_EQ(RunJob(job, ThreeLayers()).Count("reduce_scatter"), 3 * 4);
+  job.plan.fsdp2.requires_gradient_sync = false;
+  const StepRun run = RunJob(job, ThreeLayers());
+  EXPECT_EQ(run.Count("reduce_scatter"), 4);
+  EXPECT_EQ(run.Count("all_gather"), 3 * (2 * 3 + 1));
+  for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+    if (run.graph.label(t).name.rfind("reduce_scatter", 0) != 0) continue;
+    EXPECT_EQ(run.graph.position(t).microstep, 2);
+  }
+}
+
+// The all_reduce over the copies runs on a stream of its own: compute waits for the reduce_scatter
+// of the group before, not for its all_reduce (fsdp2-hsdp-tail). Two groups of 4 of 8 ranks.
+TEST(Fsdp2, HybridShardsSumTheCopiesBehindTheReduceScatter) {
+  const StepRun run = RunJob(JobOf({.shard_size = 4}), ThreeLayers());
+  EXPECT_EQ(run.Count("all_reduce"), 4);
+  // i2 follows r3 of fsdp2-default: the same times up to the last reduce_scatter.
+  EXPECT_EQ(run.Start("pack gradients layers.1"), 101);
+  EXPECT_EQ(run.Start("reduce_scatter root"), 131);
+  // All_reduces of 30 one after another from 80 + 6: 86, 116, 146, 176; then the optimizer.
+  EXPECT_EQ(run.Start("all_reduce layers.2"), 86);
+  EXPECT_EQ(run.Start("optimizer"), 206);
+  for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+    const auto* work = std::get_if<CollectiveWork>(&run.graph.work(t));
+    if (work == nullptr) continue;
+    const auto& ranks = run.graph.group(work->group).ranks;
+    if (work->op == CollectiveOp::kAllReduce) {
+      EXPECT_THAT(ranks, ElementsAre(0, 4));
+      EXPECT_EQ(work->bytes.value,
+                kElements * 4 / 4 * (run.graph.label(t).name == "all_reduce root" ? 2 : 1));
+    } else {
+      EXPECT_THAT(ranks, ElementsAre(0, 1, 2, 3));
+    }
+  }
+}
+
+// Bytes on the wire: the gathered output in the parameters' type, the whole gradient in the type of
+// the reduction.
+TEST(Fsdp2, TypesOnTheWire) {
+  const StepRun run =
+      RunJob(JobOf({.param_dtype = DType::kBf16, .reduce_dtype = DType::kFp32}), ThreeLayers());
+  for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+    const auto* work = std::get_if<CollectiveWork>(&run.graph.work(t));
+    if (work == nullptr || run.graph.label(t).name.find("root") != std::string::npos) continue;
+    EXPECT_EQ(work->bytes.value, kElements * (work->op == CollectiveOp::kAllGather ? 2 : 4));
+  }
+}
+
+// Without prefetch a gather queues behind the reduce_scatter of the group before, and both are
+// exposed: 6 + 6 for each of layers.1 and layers.0. On communicators of their own the gather starts
+// as soon as its buffer is free, during the backward before it.
+TEST(Fsdp2, ASeparateGroupLetsGathersPass) {
+  const StepRun shared = RunJob(JobOf({.backward_prefetch = 0}), ThreeLayers());
+  const StepRun apart =
+      RunJob(JobOf({.backward_prefetch = 0, .separate_reduce_group = true}), ThreeLayers());
+  EXPECT_EQ(shared.makespan - apart.makespan, 2 * (6 + 6));
+}
+
+// Everything that is taken is given back.
+TEST(Fsdp2, MemoryReturnsToTheShards) {
+  for (const int microsteps : {1, 3}) {
+    for (const bool sync : {true, false}) {
+      JobSpec job = JobOf({.requires_gradient_sync = sync});
+      job.batch.gradient_accumulation_steps = microsteps;
+      const StepRun run = RunJob(job, ThreeLayers());
+      std::map<std::string, std::int64_t> left;
+      for (const MemoryEvent& event : run.graph.memory_events()) {
+        left[run.graph.memory_categories()[event.category]] += event.delta.value;
+      }
+      for (const auto& [category, bytes] : left) EXPECT_EQ(bytes, 0) << category;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stepsim
