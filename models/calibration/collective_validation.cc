@@ -7,6 +7,7 @@
 
 #include "models/calibration/error_statistics.h"
 #include "models/cost/collective_correction.h"
+#include "models/spec/gpu_generation.h"
 #include "sim/base/diagnostics.h"
 #include "sim/base/time.h"
 
@@ -102,7 +103,7 @@ void CollectiveValidation::FindFitPoints() {
     FitPoint point;
     point.group = machine.group;
     point.transport = CorrectionTransport(machine.hardware, machine.placement.nodes);
-    point.generation = GenerationName(machine.hardware.gpu.compute_capability);
+    point.generation = ToString(GenerationOf(machine.hardware.gpu.compute_capability));
     point.algorithm = cost.algorithm;
     point.protocol = cost.protocol;
     point.size = points_[i].size;

@@ -28,4 +28,14 @@ ErrorSummary Summarize(const std::vector<double>& errors) {
           .bias = Quantile(errors, 0.5)};
 }
 
+std::vector<std::size_t> FarthestOff(std::vector<std::size_t> points,
+                                     const std::function<double(std::size_t)>& error_of,
+                                     std::size_t most) {
+  const auto distance = [&](std::size_t point) { return std::abs(std::log1p(error_of(point))); };
+  std::stable_sort(points.begin(), points.end(),
+                   [&](std::size_t a, std::size_t b) { return distance(a) > distance(b); });
+  points.resize(std::min(points.size(), most));
+  return points;
+}
+
 }  // namespace stepsim

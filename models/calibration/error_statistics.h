@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 namespace stepsim {
@@ -17,5 +18,11 @@ struct ErrorSummary {
 };
 // `errors` are predicted / measured - 1.
 ErrorSummary Summarize(const std::vector<double>& errors);
+
+// At most `most` of `points`, those first whose prediction is the largest multiple or the smallest
+// fraction of the measured value; equals in their order. `error_of` is as above.
+std::vector<std::size_t> FarthestOff(std::vector<std::size_t> points,
+                                     const std::function<double(std::size_t)>& error_of,
+                                     std::size_t most);
 
 }  // namespace stepsim

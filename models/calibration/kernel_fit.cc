@@ -4,7 +4,9 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
+#include "models/calibration/error_statistics.h"
 #include "models/calibration/minimize.h"
 #include "models/cost/kernel_cost.h"
 #include "sim/base/check.h"
@@ -174,9 +176,7 @@ double MedianError(std::span<const KernelPoint> points, std::span<const double> 
   for (std::size_t i = 0; i < points.size(); ++i) {
     errors.push_back(std::abs(seconds[i] / points[i].seconds - 1));
   }
-  std::sort(errors.begin(), errors.end());
-  const std::size_t half = errors.size() / 2;
-  return errors.size() % 2 == 1 ? errors[half] : (errors[half - 1] + errors[half]) / 2;
+  return Quantile(std::move(errors), 0.5);
 }
 
 }  // namespace stepsim

@@ -29,8 +29,7 @@ GemmCurve FitGemmCurve(std::span<const KernelPoint> points, const GpuSpec& gpu, 
 std::vector<double> PredictLeftOut(std::span<const KernelPoint> points, const GpuSpec& gpu,
                                    DType dtype, std::size_t folds);
 
-// |predicted / measured - 1|, and its median. REQUIRES: as many predictions as points, at least
-// one.
+// Median of |predicted / measured - 1|. REQUIRES: as many predictions as points, at least one.
 double MedianError(std::span<const KernelPoint> points, std::span<const double> seconds);
 
 }  // namespace stepsim

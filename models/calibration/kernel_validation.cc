@@ -21,15 +21,9 @@ DType CurveType(DType dtype) { return dtype == DType::kFp16 ? DType::kBf16 : dty
 }  // namespace
 
 KernelValidation::KernelValidation(KernelTable table, const ConfigSource& configs)
-    : table_(std::move(table)) {
+    : table_(std::move(table)), hardware_(LoadAllHardware(configs)) {
   std::vector<std::string> gpus;
-  for (const std::string& name : configs.Names(ConfigKind::kHardware)) {
-    const auto file = configs.FindNamed(ConfigKind::kHardware, name);
-    if (!file.has_value() || !file->error.empty()) continue;
-    hardware_.push_back(LoadHardwareText(file->text, file->name));
-    hardware_.back().name = name;
-    gpus.push_back(hardware_.back().gpu.name);
-  }
+  for (const HardwareSpec& hardware : hardware_) gpus.push_back(hardware.gpu.name);
   std::map<std::pair<std::string, DType>, KernelGroup> groups;
   std::set<std::string> unknown;
   for (std::size_t i = 0; i < table_.rows.size(); ++i) {
@@ -79,8 +73,7 @@ std::vector<std::optional<KernelPrediction>> KernelValidation::Predict(bool left
   std::vector<std::optional<KernelPrediction>> predictions(table_.rows.size());
   for (const KernelGroup& group : groups_) {
     const GpuSpec& shipped = HardwareOf(group).gpu;
-    const std::vector<std::size_t> rows =
-        left_out ? RowsToFit(group) : std::vector<std::size_t>{};
+    const std::vector<std::size_t> rows = left_out ? RowsToFit(group) : std::vector<std::size_t>{};
     GpuSpec gpu = shipped;
     if (!rows.empty()) {
       gpu.gemm = {FitGemmCurve(PointsOf(rows), shipped, group.dtype)};

@@ -38,7 +38,6 @@ class RowReader {
 
   MeasuredCollective Read(std::size_t row) {
     MeasuredCollective point;
-    point.place = table_.PlaceOf(row, 0);
     point.system_id = RequiredText(row, "system_id");
     point.gpu = RequiredText(row, "gpu");
     point.nodes = Count(row, "nodes");
@@ -51,7 +50,6 @@ class RowReader {
     point.size = Bytes{Size(row)};
     point.seconds = Microseconds(row) * 1e-6;
     point.nccl_version = reader_.Text(row, "nccl_version");
-    point.source = reader_.Text(row, "source");
     return point;
   }
 

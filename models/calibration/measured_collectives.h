@@ -3,7 +3,7 @@
 //   for (const MeasuredCollective& point : ReadMeasuredCollectives(text, "curves.csv")) ...
 //
 // Columns: system_id, gpu, nodes, gpus_per_node, ranks, nic, intra_fabric, collective, size_bytes,
-// time_us; place, nccl_version, source where present. Others are left alone. Sizes are plain bytes,
+// time_us; nccl_version where present. Others are left alone. Sizes are plain bytes,
 // times plain microseconds: the header carries the unit.
 #pragma once
 
@@ -30,8 +30,6 @@ struct MeasuredCollective {
   Bytes size;  // as nccl-tests counts it
   double seconds = 0;
   std::string nccl_version;  // "2.18.5"; "?" and "" are unknown
-  std::string source;
-  Place place;  // of the row
 };
 
 // Throws ConfigError: missing columns, and every value that is no positive number or no known

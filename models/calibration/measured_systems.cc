@@ -40,17 +40,17 @@ constexpr std::array<std::string_view, 13> kHowWords = {"ring", "tree",   "nvls"
                                                         "rs",   "a2a",    "kernel", "symk", "eks",
                                                         "k8s",  "docker", "batch"};
 
+bool IsVerbs(std::string_view type) { return type == "infiniband" || type == "roce"; }
+
 LinkClass ClassOf(const HardwareSpec& hardware, const FabricText& fabric, std::int64_t nodes) {
   if (nodes == 1) {
     return hardware.intra_node.type == "nvlink" ? LinkClass::kNvlink : LinkClass::kPcie;
   }
   if (fabric.is_multi_node) return LinkClass::kMultiRack;
   const std::string& type = hardware.network.link.type;
-  if (type == "infiniband" || type == "roce") return LinkClass::kInfiniband;
+  if (IsVerbs(type)) return LinkClass::kInfiniband;
   return type == "ethernet" ? LinkClass::kTcp : LinkClass::kCloud;
 }
-
-bool IsVerbs(std::string_view type) { return type == "infiniband" || type == "roce"; }
 
 // How well a known network serves for what the words say; 0: another transport.
 int NetworkScore(const NetworkSpec& network, const NicText& nic) {
@@ -155,11 +155,7 @@ std::string SystemGroup(std::string_view system_id) {
   return group;
 }
 
-SystemMapper::SystemMapper(const ConfigSource& configs) {
-  for (const std::string& name : configs.Names(ConfigKind::kHardware)) {
-    const auto file = configs.FindNamed(ConfigKind::kHardware, name);
-    if (file.has_value()) profiles_.push_back(LoadHardwareText(file->text, file->name));
-  }
+SystemMapper::SystemMapper(const ConfigSource& configs) : profiles_(LoadAllHardware(configs)) {
   for (const std::string& name : configs.Names(ConfigKind::kNetworks)) {
     const auto file = configs.FindNamed(ConfigKind::kNetworks, name);
     if (file.has_value()) networks_.push_back(LoadNetworkText(file->text, file->name));

@@ -174,8 +174,6 @@ FabricText ParseFabric(std::string_view text) {
   FabricText fabric;
   if (HasWordBeginning(words, "pcie") || HasWord(words, "shm")) {
     fabric.type = "pcie";
-    fabric.is_switched = false;
-    fabric.is_host_staged = HasWord(words, "shm") || words.find("no p2p") != std::string::npos;
     for (const PcieGeneration& row : kPcie) {
       if (HasWordBeginning(words, row.word)) fabric.bandwidth = Bandwidth{row.gigabytes};
     }
@@ -183,7 +181,6 @@ FabricText ParseFabric(std::string_view text) {
     fabric.type = "nvlink";
     fabric.is_cube_mesh = HasWord(words, "mesh");
     fabric.is_multi_node = HasWord(words, "mnnvl");
-    fabric.is_switched = !fabric.is_cube_mesh && words.find("per pair") == std::string::npos;
   }
   return fabric;
 }

@@ -24,12 +24,10 @@ struct NicText {
 NicText ParseNic(std::string_view text, std::int64_t gpus_per_node);
 
 struct FabricText {
-  std::string type;         // "nvlink", "pcie"; "": not said
-  bool is_switched = true;  // every GPU reaches every other at full rate
+  std::string type;  // "nvlink", "pcie"; "": not said
   bool is_cube_mesh = false;
-  bool is_multi_node = false;   // NVLink spans the nodes of a rack (MNNVL)
-  bool is_host_staged = false;  // no peer to peer: through host memory
-  Bandwidth bandwidth;          // of PCIe, by its generation; 0: not said
+  bool is_multi_node = false;  // NVLink spans the nodes of a rack (MNNVL)
+  Bandwidth bandwidth;         // of PCIe, by its generation; 0: not said
 };
 FabricText ParseFabric(std::string_view text);
 

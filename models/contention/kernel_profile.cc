@@ -18,7 +18,7 @@ double Clamp01(double x) { return std::clamp(x, 0.0, 1.0); }
 double SpeedOn(const KernelProfile& kernel, double sms) {
   if (sms >= kernel.sms) return 1;
   if (!kernel.counts_waves) return sms / kernel.sms;
-  const double at_once = std::max(1.0, std::floor(sms * kernel.tiles_per_sm));
+  const double at_once = std::max(1.0, std::floor(sms));
   return std::min(1.0, kernel.waves / Waves(kernel.tiles / at_once, kernel.partial_wave));
 }
 
@@ -51,20 +51,18 @@ KernelProfile KernelProfiler::Compute(const Occupancy& occupancy) const {
   const auto all_sms = static_cast<double>(gpu.sms);
   KernelProfile profile;
   profile.sms = all_sms;
-  profile.tiles_per_sm = std::max(1.0, occupancy.tiles_per_sm);
   profile.memory = Clamp01(occupancy.hbm / (gpu.hbm_bandwidth.value * gpu.memory_efficiency));
   if (occupancy.tiles > 0) {
-    const double at_once = std::floor(all_sms * profile.tiles_per_sm);
-    profile.sms = std::min(all_sms, std::ceil(occupancy.tiles / profile.tiles_per_sm));
+    profile.sms = std::min(all_sms, occupancy.tiles);
     profile.tiles = occupancy.tiles;
     profile.partial_wave = occupancy.partial_wave.value_or(contention.partial_wave);
-    profile.waves = Waves(occupancy.tiles / at_once, profile.partial_wave);
-    profile.counts_waves = occupancy.tiles < kManyWaves * at_once;
-    const double rest = std::fmod(occupancy.tiles, at_once);
+    profile.waves = Waves(occupancy.tiles / all_sms, profile.partial_wave);
+    profile.counts_waves = occupancy.tiles < kManyWaves * all_sms;
+    const double rest = std::fmod(occupancy.tiles, all_sms);
     if (rest > 0) {
-      const double partial = occupancy.tiles > at_once ? profile.partial_wave : 1;
-      profile.last_wave = partial + (1 - partial) * rest / at_once;
-      profile.free_at_last = all_sms - std::ceil(rest / profile.tiles_per_sm);
+      const double partial = occupancy.tiles > all_sms ? profile.partial_wave : 1;
+      profile.last_wave = partial + (1 - partial) * rest / all_sms;
+      profile.free_at_last = all_sms - rest;
     }
   }
   switch (occupancy.compute_class) {

@@ -11,8 +11,7 @@ struct KernelProfile {
   TaskKind kind = TaskKind::kCompute;
   // SMs: a collective holds so many; a compute kernel can use so many at most.
   double sms = 0;
-  double tiles = 0;  // thread blocks of a static grid; 0: unknown, or blocks that stay
-  double tiles_per_sm = 1;
+  double tiles = 0;           // thread blocks of a static grid; 0: unknown, or blocks that stay
   double partial_wave = 1;    // time of a nearly empty last wave over that of a full one
   double waves = 0;           // on all SMs, a partial last one counted as it lasts
   double last_wave = 0;       // what the partial last one lasts, of a full one; 0: none

@@ -18,7 +18,7 @@ namespace stepsim {
 
 struct CorrectionKey {
   std::string_view transport;   // CorrectionTransport
-  std::string_view generation;  // GenerationName
+  std::string_view generation;  // ToString(GpuGeneration)
   std::string_view algorithm;
   std::string_view protocol;
   std::string_view collective;  // "all_reduce"

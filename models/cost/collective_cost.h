@@ -1,8 +1,9 @@
 // How long does a collective take alone, how is it carried out, and what does it occupy?
 //
-//   CollectivePricer price(hardware, spec);
-//   const CollectiveCost cost = price({CollectiveOp::kAllReduce, Bytes{1 << 20}, DType::kBf16,
-//   placement}); cost.seconds, cost.algorithm ("tree"), cost.protocol ("ll128"), cost.sms (16)
+//   const CollectivePricer price(hardware, spec);
+//   const CollectiveCost cost =
+//       price({CollectiveOp::kAllReduce, Bytes{1 << 20}, DType::kBf16, placement});
+//   // cost.seconds, .algorithm ("tree"), .protocol ("ll128"), .sms (16)
 //
 // Equations: models/README.md, "Collectives".
 #pragma once
@@ -50,7 +51,7 @@ struct CollectiveCost {
 // each takes its own.
 class CollectivePricer {
  public:
-  // Copies what it needs. Throws nothing: the spec has been checked (CheckCollectiveSpec).
+  // Copies what it needs. Throws nothing: the spec has been checked (CheckCollectives).
   CollectivePricer(const HardwareSpec& hardware, const CollectiveModelSpec& spec);
   ~CollectivePricer();
   CollectivePricer(CollectivePricer&&) noexcept;

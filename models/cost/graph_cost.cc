@@ -1,5 +1,9 @@
 #include "models/cost/graph_cost.h"
 
+#include <string>
+#include <utility>
+#include <variant>
+
 #include "models/cost/collective_cost.h"
 #include "models/cost/host_cost.h"
 #include "models/cost/kernel_cost.h"
@@ -8,6 +12,13 @@
 
 namespace stepsim {
 namespace {
+
+struct PricedWork {
+  Duration isolated{};
+  CollectiveChoice choice;  // collectives only
+  Occupancy occupancy;
+  CostTrust trust;
+};
 
 class Pricer {
  public:
@@ -18,65 +29,42 @@ class Pricer {
     }
   }
 
-  double operator()(const ComputeWork& work) const {
-    return PriceKernel(work, job_.hardware.gpu).seconds;
-  }
-  double operator()(const HostWork& work) const {
-    return ToSeconds(HostDuration(work, host_times_));
-  }
-  double operator()(const CollectiveWork& work) const { return PriceOf(work).seconds; }
-  double operator()(const OpaqueWork&) const { SIM_CHECK(false, "opaque work has no price"); }
-
-  Duration DurationOf(const Work& work) const {
-    const auto* host = std::get_if<HostWork>(&work);
-    return host != nullptr ? HostDuration(*host, host_times_)
-                           : DurationFromSeconds(std::visit(*this, work));
-  }
-
-  CollectiveChoice Choice(const Work& work) const {
-    const auto* collective = std::get_if<CollectiveWork>(&work);
-    if (collective == nullptr) return {};
-    const CollectiveCost cost = PriceOf(*collective);
-    return {std::string(cost.algorithm), std::string(cost.protocol)};
-  }
-
-  Occupancy OccupancyOf(const Work& work) const {
+  PricedWork operator()(const ComputeWork& work) const {
+    const KernelCost cost = PriceKernel(work, job_.hardware.gpu);
     Occupancy occupancy;
-    occupancy.kind = KindOf(work);
-    if (const auto* kernel = std::get_if<ComputeWork>(&work)) {
-      const KernelCost cost = PriceKernel(*kernel, job_.hardware.gpu);
-      occupancy.compute_class = kernel->compute_class;
-      occupancy.tiles = cost.tiles;
-      occupancy.tiles_per_sm = cost.tiles_per_sm;
-      occupancy.partial_wave = cost.partial_wave;
-      if (cost.seconds > 0) occupancy.hbm = ToDouble(kernel->bytes) / cost.seconds;
-    } else if (const auto* collective = std::get_if<CollectiveWork>(&work)) {
-      const CollectiveCost cost = PriceOf(*collective);
-      occupancy.sms = cost.sms;
-      occupancy.intra = cost.intra_share;
-      occupancy.network = cost.network_share;
-      if (cost.seconds > 0) occupancy.hbm = cost.hbm_bytes / cost.seconds;
-    }
-    return occupancy;
+    occupancy.kind = TaskKind::kCompute;
+    occupancy.compute_class = work.compute_class;
+    occupancy.tiles = cost.tiles;
+    occupancy.partial_wave = cost.partial_wave;
+    if (cost.seconds > 0) occupancy.hbm = ToDouble(work.bytes) / cost.seconds;
+    return {
+        DurationFromSeconds(cost.seconds), {}, occupancy, {cost.residual, cost.is_extrapolated}};
   }
 
-  CostTrust TrustOf(const Work& work) const {
-    if (const auto* kernel = std::get_if<ComputeWork>(&work)) {
-      const KernelCost cost = PriceKernel(*kernel, job_.hardware.gpu);
-      return {cost.residual, cost.is_extrapolated};
-    }
-    if (const auto* collective = std::get_if<CollectiveWork>(&work)) {
-      const CollectiveCost cost = PriceOf(*collective);
-      return {cost.residual, cost.is_extrapolated};
-    }
-    return {};
+  PricedWork operator()(const CollectiveWork& work) const {
+    const CollectiveCost cost =
+        collective_({work.op, work.bytes, work.dtype, placements_[work.group]});
+    Occupancy occupancy;
+    occupancy.kind = TaskKind::kTransfer;
+    occupancy.sms = cost.sms;
+    occupancy.intra = cost.intra_share;
+    occupancy.network = cost.network_share;
+    if (cost.seconds > 0) occupancy.hbm = cost.hbm_bytes / cost.seconds;
+    return {DurationFromSeconds(cost.seconds),
+            {std::string(cost.algorithm), std::string(cost.protocol)},
+            occupancy,
+            {cost.residual, cost.is_extrapolated}};
   }
+
+  PricedWork operator()(const HostWork& work) const {
+    Occupancy nothing;
+    nothing.kind = TaskKind::kHost;
+    return {HostDuration(work, host_times_), {}, nothing, {}};
+  }
+
+  PricedWork operator()(const OpaqueWork&) const { SIM_CHECK(false, "opaque work has no price"); }
 
  private:
-  CollectiveCost PriceOf(const CollectiveWork& work) const {
-    return collective_({work.op, work.bytes, work.dtype, placements_[work.group]});
-  }
-
   const JobSpec& job_;
   HostTimes host_times_;
   CollectivePricer collective_;
@@ -89,10 +77,11 @@ GraphCosts PriceGraph(const TaskGraph& graph, const JobSpec& job) {
   const Pricer pricer(graph, job);
   GraphCosts priced;
   for (const WorkId w : AllIds<WorkId>(graph.work_count())) {
-    priced.costs.push_back({pricer.DurationOf(graph.work(w)), {}});
-    priced.choices.push_back(pricer.Choice(graph.work(w)));
-    priced.occupancy.push_back(pricer.OccupancyOf(graph.work(w)));
-    priced.trust.push_back(pricer.TrustOf(graph.work(w)));
+    PricedWork work = std::visit(pricer, graph.work(w));
+    priced.costs.push_back({work.isolated});
+    priced.choices.push_back(std::move(work.choice));
+    priced.occupancy.push_back(work.occupancy);
+    priced.trust.push_back(work.trust);
   }
   return priced;
 }

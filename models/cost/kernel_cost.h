@@ -16,8 +16,7 @@ namespace stepsim {
 
 struct KernelCost {
   double seconds = 0;
-  double tiles = 0;         // thread blocks of a static grid; 0: rate follows the SMs smoothly
-  double tiles_per_sm = 1;  // resident at a time
+  double tiles = 0;  // thread blocks, one on an SM at a time; 0: rate follows the SMs smoothly
   std::optional<double> partial_wave;  // of tiles: a nearly empty last wave over a full one
   std::string_view bound;              // what sets the time: "compute", "memory" or "latency"
   double residual = 0;                 // expected |error| as a fraction; 0: unknown

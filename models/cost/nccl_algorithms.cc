@@ -10,15 +10,13 @@ namespace stepsim {
 namespace {
 
 constexpr std::array<NcclAlgorithmRow, kNcclAlgorithms> kRows = {{
-    {NcclAlgorithm::kTree, "tree", "Tree", TreeRefusal, PredictTree},
-    {NcclAlgorithm::kRing, "ring", "Ring", RingRefusal, PredictRing},
-    {NcclAlgorithm::kCollNetDirect, "collnet_direct", "CollNetDirect", CollNetDirectRefusal,
-     PredictCollNetDirect},
-    {NcclAlgorithm::kCollNetChain, "collnet_chain", "CollNetChain", CollNetChainRefusal,
-     PredictCollNetChain},
-    {NcclAlgorithm::kNvls, "nvls", "NVLS", NvlsRefusal, PredictNvls},
-    {NcclAlgorithm::kNvlsTree, "nvls_tree", "NVLSTree", NvlsTreeRefusal, PredictNvlsTree},
-    {NcclAlgorithm::kPat, "pat", "PAT", PatRefusal, PredictPat},
+    {NcclAlgorithm::kTree, "tree", TreeRefusal, PredictTree},
+    {NcclAlgorithm::kRing, "ring", RingRefusal, PredictRing},
+    {NcclAlgorithm::kCollNetDirect, "collnet_direct", CollNetDirectRefusal, PredictCollNetDirect},
+    {NcclAlgorithm::kCollNetChain, "collnet_chain", CollNetChainRefusal, PredictCollNetChain},
+    {NcclAlgorithm::kNvls, "nvls", NvlsRefusal, PredictNvls},
+    {NcclAlgorithm::kNvlsTree, "nvls_tree", NvlsTreeRefusal, PredictNvlsTree},
+    {NcclAlgorithm::kPat, "pat", PatRefusal, PredictPat},
 }};
 
 std::size_t NodesColumn(const NcclSystem& system) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "models/cost/collective_correction.h"
+#include "models/spec/gpu_generation.h"
 
 namespace stepsim {
 namespace {
@@ -63,7 +64,7 @@ CollectiveCost CostOf(const NcclCandidate& candidate, const NcclGroup& group,
   cost.nccl_seconds = candidate.nccl_us * 1e-6;
   const CollectiveCorrection& correction = FindCorrection(
       spec.correction_table, {.transport = CorrectionTransport(hardware, group.placement.nodes),
-                              .generation = GenerationName(hardware.gpu.compute_capability),
+                              .generation = ToString(GenerationOf(hardware.gpu.compute_capability)),
                               .algorithm = cost.algorithm,
                               .protocol = cost.protocol,
                               .collective = ToString(request.op)});

@@ -2,8 +2,8 @@
 // stores them:  t = latency + bytes / bandwidth.
 //
 //   const NcclAlgorithmRow& ring = RowOf(NcclAlgorithm::kRing);
-//   const NcclPrediction p = ring.predict({CollectiveOp::kAllReduce, NcclProtocol::kSimple, system,
-//   table}); p.latency_us, p.bandwidth   // 8 x H100: 56.0 us, 205.7 GB/s
+//   const NcclCall call{CollectiveOp::kAllReduce, NcclProtocol::kSimple, system, table};
+//   ring.predict(call)   // 8 x H100: 56.0 us, 205.7 GB/s
 //
 // One file per algorithm, one row each in nccl_algorithms.cc. Equations: models/README.md,
 // "Collectives".
@@ -33,8 +33,7 @@ struct NcclPrediction {
 
 struct NcclAlgorithmRow {
   NcclAlgorithm algorithm;
-  std::string_view name;       // "nvls_tree"
-  std::string_view nccl_name;  // "NVLSTree", as NCCL_ALGO has it
+  std::string_view name;  // "nvls_tree"
   // Why NCCL would not consider it for this call; "" if it would.
   std::string_view (*refusal)(const NcclCall& call, const CollectiveModelSpec& spec);
   NcclPrediction (*predict)(const NcclCall& call);

@@ -192,12 +192,6 @@ void DescribePaths(NcclSystem& system, const HardwareSpec& hardware, const Nics&
 
 }  // namespace
 
-GpuGeneration GenerationOf(double compute_capability) {
-  if (compute_capability >= 10) return GpuGeneration::kBlackwell;
-  if (compute_capability >= 9) return GpuGeneration::kHopper;
-  return compute_capability >= 8 ? GpuGeneration::kAmpere : GpuGeneration::kVolta;
-}
-
 NcclSystem SearchSystem(const HardwareSpec& hardware, const Placement& placement,
                         const NcclTable& table) {
   SIM_CHECK(placement.ranks > 1, "one rank has nobody to talk to");

@@ -1,7 +1,7 @@
 // What does NCCL see of the machine? The group's shape, the links' kinds, and how many channels of
 // which speed its graph search lays through them.
 //
-//   const NcclSystem system = SearchSystem(hardware, placement, spec, NcclTableFor("2.30"));
+//   const NcclSystem system = SearchSystem(hardware, placement, NcclTableFor("2.30"));
 //   system.ring.channels * system.ring.intra   // 8 x A100: 12 x 20 = 240 GB/s
 //
 // The search is exact for the systems of models/README.md's table and an approximation elsewhere.
@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "models/cost/nccl_tables.h"
-#include "models/spec/collective_spec.h"
+#include "models/spec/gpu_generation.h"
 #include "models/spec/hardware.h"
 #include "models/topology/placement.h"
 
@@ -44,8 +44,6 @@ struct NcclSystem {
   std::int64_t ring_ctas = 1;  // execution channels of ring and tree, before a job's limits
   std::int64_t nvls_ctas = 0;
 };
-
-GpuGeneration GenerationOf(double compute_capability);
 
 // REQUIRES: placement.ranks > 1.
 NcclSystem SearchSystem(const HardwareSpec& hardware, const Placement& placement,

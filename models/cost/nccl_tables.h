@@ -2,8 +2,7 @@
 // them.
 //
 //   const NcclTable& table = NcclTableFor("2.27.3");            // the table of 2.25 to 2.27
-//   table.hop_us[Index(NcclLink::kNet)][Index(NcclAlgorithm::kTree)][Index(NcclProtocol::kLl)]  //
-//   5
+//   table.base_us[NcclIndex(NcclAlgorithm::kRing)][NcclIndex(NcclProtocol::kSimple)]   // 8.4
 //
 // Source: src/graph/tuning.cc of the releases named below. Units: microseconds, GB/s (1e9 bytes/s).
 #pragma once
@@ -14,12 +13,13 @@
 #include <span>
 #include <string_view>
 
+#include "models/spec/gpu_generation.h"
+
 namespace stepsim {
 
 enum class NcclAlgorithm { kTree, kRing, kCollNetDirect, kCollNetChain, kNvls, kNvlsTree, kPat };
 enum class NcclProtocol { kLl, kLl128, kSimple };
 enum class NcclLink { kNvlink, kPci, kNet };
-enum class GpuGeneration { kVolta, kAmpere, kHopper, kBlackwell };
 
 inline constexpr std::size_t kNcclAlgorithms = 7;
 inline constexpr std::size_t kNcclProtocols = 3;
@@ -40,8 +40,8 @@ struct NcclTable {
   int minor = 0;          // of that release; the formulas differ by it
   ByAlgorithm base_us;
   std::array<ByAlgorithm, 3> hop_us;  // by NcclLink
-  ByGeneration
-      ll_limit;  // of the bus bandwidth; over several nodes the row is 0 for Intel, 1 for AMD
+  // Of the bus bandwidth; over several nodes the row is 0 for Intel, 1 for AMD.
+  ByGeneration ll_limit;
   // Limits of one channel.
   ByGeneration ring_ll128_limit, tree_ll128_limit, tree_limit, nvls_tree_limit;
 };

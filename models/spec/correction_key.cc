@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "models/spec/gpu_generation.h"
+
 namespace stepsim {
 namespace {
 
@@ -21,16 +23,10 @@ bool IsWithinNode(std::string_view transport) {
   return transport == "nvlink" || transport == "pcie";
 }
 
-std::string_view GenerationName(double compute_capability) {
-  if (compute_capability >= 10) return "blackwell";
-  if (compute_capability >= 9) return "hopper";
-  return compute_capability >= 8 ? "ampere" : "volta";
-}
-
 void KeepRowsFor(const HardwareSpec& hardware, CollectiveCorrections& table) {
   const std::string_view inside = CorrectionTransport(hardware, 1);
   const std::string_view outside = CorrectionTransport(hardware, 2);
-  const std::string_view generation = GenerationName(hardware.gpu.compute_capability);
+  const std::string_view generation = ToString(GenerationOf(hardware.gpu.compute_capability));
   const auto is_foreign = [&](const CollectiveCorrection& row) {
     const bool is_general =
         row.transport == "*" || row.transport == "node" || row.transport == "network";

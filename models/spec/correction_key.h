@@ -14,10 +14,6 @@ namespace stepsim {
 std::string_view CorrectionTransport(const HardwareSpec& hardware, std::int64_t nodes);
 bool IsWithinNode(std::string_view transport);  // "nvlink", "pcie"
 
-// NCCL's generations by compute capability: "volta" (and older), "ampere" (8.x, Ada too), "hopper",
-// "blackwell".
-std::string_view GenerationName(double compute_capability);
-
 // Leaves the rows that some group on this machine can match.
 void KeepRowsFor(const HardwareSpec& hardware, CollectiveCorrections& table);
 

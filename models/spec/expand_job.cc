@@ -105,8 +105,8 @@ class Expander {
     if (meant.size() == 1) return source_.FindNamed(kind, meant.front());
     if (!meant.empty()) {
       diagnostics_.Add(reference.place,
-                       fmt::format("{}: found {}, which may mean {}; allowed: the name of one", path,
-                                   DescribeFound(reference), fmt::join(meant, ", ")));
+                       fmt::format("{}: found {}, which may mean {}; allowed: the name of one",
+                                   path, DescribeFound(reference), fmt::join(meant, ", ")));
       return std::nullopt;
     }
     const std::string nearest = Nearest(name, names);

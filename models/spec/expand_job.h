@@ -29,8 +29,9 @@ struct Setting {
 };
 std::vector<Setting> ParseSettings(const std::vector<std::string>& sets, Diagnostics& diagnostics);
 
-// References are a name of configs/ (or enough words of one: NamesWithWords), a path relative to the
-// file that holds it, or a mapping, which may begin with `base: <name or path>`. Problems are added to `diagnostics`.
+// References are a name of configs/ (or enough words of one: NamesWithWords), a path relative to
+// the file that holds it, or a mapping, which may begin with `base: <name or path>`. Problems are
+// added to `diagnostics`.
 ExpandedJob ExpandJob(ConfigNode job, const std::vector<Setting>& settings,
                       const ConfigSource& source, Diagnostics& diagnostics);
 

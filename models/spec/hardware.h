@@ -32,9 +32,9 @@ struct GpuSpec {
   std::vector<GemmCurve> gemm;      // by element type
   double attention_efficiency = 1;  // fused attention, forward and backward
   AttentionCurve attention;
-  double memory_efficiency = 1;     // reached fraction of hbm_bandwidth, memory-bound kernels
-  Duration kernel_latency{};        // fixed time of a kernel on the device
-  ContentionSpec contention;        // what kernels cost each other
+  double memory_efficiency = 1;  // reached fraction of hbm_bandwidth, memory-bound kernels
+  Duration kernel_latency{};     // fixed time of a kernel on the device
+  ContentionSpec contention;     // what kernels cost each other
 };
 
 struct LinkSpec {
@@ -65,8 +65,8 @@ struct HardwareSpec {
   GpuSpec gpu;
   std::int64_t gpus_per_node = 1;
   LinkSpec intra_node;
-  bool switched = true;       // intra_node: every GPU reaches every other at full rate (NVSwitch)
-  std::string cpu = "intel";  // "intel", "amd", "arm", "power": NCCL's table depends on it
+  bool switched = true;        // intra_node: every GPU reaches every other at full rate (NVSwitch)
+  std::string cpu = "intel";   // "intel", "amd", "arm", "power": NCCL's table depends on it
   double host_time_scale = 1;  // launches, calls and events against models/README.md; 0: no time
   NetworkSpec network;
   std::vector<CollectivePoint> calibration;  // measured on this system

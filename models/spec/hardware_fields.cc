@@ -104,9 +104,10 @@ const StructTable<HardwareSpec>& HardwareFields() {
             "every GPU of a node reaches every other at full rate (NVSwitch)"),
       Field("cpu", &HardwareSpec::cpu, "the host processors: NCCL's cost table depends on them")
           .Choices({"intel", "amd", "arm", "power"}),
-      Field("host_time_scale", &HardwareSpec::host_time_scale,
-            "times of the host (launches, calls, events) over those of models/README.md, 'Host'; 0: "
-            "an ideal host")
+      Field(
+          "host_time_scale", &HardwareSpec::host_time_scale,
+          "times of the host (launches, calls, events) over those of models/README.md, 'Host'; 0: "
+          "an ideal host")
           .Range(0, 100),
       Field("network", &HardwareSpec::network, NetworkFields(), "the network between the nodes")
           .Required(),

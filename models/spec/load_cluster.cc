@@ -13,17 +13,8 @@ namespace {
 
 // The rows of a job that say something about the machine.
 const StructTable<JobSpec>& ClusterFields() {
-  using J = JobSpec;
-  static const StructTable<J> table{
-      Field<J>::Reference("hardware", "a name, a file, or a mapping that may begin with base: NAME")
-          .Required(),
-      Field<J>::Reference("network", "a name, a file or a mapping laid over the profile's network"),
-      Field("nodes", &J::nodes, "nodes of the cluster").Range(1, 1e6),
-      Field("gpus_per_node", &J::gpus_per_node, "GPUs used per node")
-          .Unset("the profile's")
-          .Range(1, 1e6),
-      Field("collectives", &J::collectives, CollectiveModelFields(), "cost models of collectives"),
-  };
+  static const StructTable<JobSpec> table(
+      JobFields(), {"hardware", "network", "nodes", "gpus_per_node", "collectives"});
   return table;
 }
 

@@ -213,6 +213,17 @@ HardwareSpec LoadHardwareText(std::string_view text, const std::string& file_nam
   return LoadText(text, file_name, ConfigKind::kHardware, HardwareFields());
 }
 
+std::vector<HardwareSpec> LoadAllHardware(const ConfigSource& source) {
+  std::vector<HardwareSpec> all;
+  for (const std::string& name : source.Names(ConfigKind::kHardware)) {
+    const auto file = source.FindNamed(ConfigKind::kHardware, name);
+    if (!file.has_value() || !file->error.empty()) continue;
+    all.push_back(LoadHardwareText(file->text, file->name));
+    all.back().name = name;
+  }
+  return all;
+}
+
 NetworkSpec LoadNetworkText(std::string_view text, const std::string& file_name) {
   return LoadText(text, file_name, ConfigKind::kNetworks, NetworkFields());
 }

@@ -26,6 +26,8 @@ ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
 
 // Single files of configs/, for `stepsim list` and tests.
 HardwareSpec LoadHardwareText(std::string_view text, const std::string& file_name);
+// Every readable profile of configs/hardware, by its file's name.
+std::vector<HardwareSpec> LoadAllHardware(const ConfigSource& source);
 NetworkSpec LoadNetworkText(std::string_view text, const std::string& file_name);
 ModelSpec LoadModelText(std::string_view text, const std::string& file_name);
 CollectiveCorrections LoadCorrectionsText(std::string_view text, const std::string& file_name);

@@ -28,6 +28,7 @@
 #include <variant>
 #include <vector>
 
+#include "sim/base/check.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
 #include "sim/base/time.h"
@@ -294,6 +295,15 @@ class StructTable {
   StructTable(std::initializer_list<Field<S>> fields) {
     fields_.defaults = &defaults_;
     for (const Field<S>& field : fields) fields_.rows.push_back(field.row());
+  }
+  // Only the rows of `table` with these keys. REQUIRES: it has them.
+  StructTable(const StructTable& table, std::initializer_list<std::string_view> keys) {
+    fields_.defaults = &defaults_;
+    for (const std::string_view key : keys) {
+      const FieldRow* row = table.fields_.Find(key);
+      SIM_CHECK(row != nullptr, "a part of a table has keys of the table");
+      fields_.rows.push_back(*row);
+    }
   }
   StructTable(const StructTable&) = delete;  // fields_ points at defaults_
   StructTable& operator=(const StructTable&) = delete;

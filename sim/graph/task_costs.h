@@ -1,6 +1,6 @@
-// How long does each distinct work take alone, what does it occupy, and how is it carried out? The
-// graph has no durations: they lie beside it, one per WorkId, so that a what-if reuses the graph
-// and whoever prices it needs no engine.
+// How long does each distinct work take alone, and how is it carried out? The graph has no
+// durations: they lie beside it, one per WorkId, so that a what-if reuses the graph and whoever
+// prices it needs no engine.
 #pragma once
 
 #include <string>
@@ -10,16 +10,8 @@
 
 namespace stepsim {
 
-// What a task takes from its rank while it runs. Shares are fractions of the whole, 0..1.
-struct Demand {
-  double sms = 0;
-  double hbm = 0;
-  double link = 0;
-};
-
 struct TaskCost {
   Duration isolated{};  // duration when nothing runs beside it; of a collective: the transfer
-  Demand demand;
 };
 
 // One per distinct work of the graph.

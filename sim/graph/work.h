@@ -22,16 +22,16 @@ enum class TaskKind : std::uint8_t {
 enum class ComputeClass : std::uint8_t { kGemm, kAttention, kMemory };
 std::string_view ToString(ComputeClass compute_class);  // "gemm", "attention", "memory"
 
-// Which part of the step a kernel belongs to, as far as its speed depends on it. Of a linear's three
-// matrix products, in cuBLAS's names: forward TN, input gradient NN, weight gradient NT.
+// Which part of the step a kernel belongs to, as far as its speed depends on it. Of a linear's
+// three matrix products, in cuBLAS's names: forward TN, input gradient NN, weight gradient NT.
 enum class Pass : std::uint8_t { kForward, kInputGradient, kWeightGradient };
 
 struct ComputeWork {
   ComputeClass compute_class = ComputeClass::kMemory;
-  Pass pass = Pass::kForward;     // GEMM, attention
-  bool causal = false;            // attention
-  DType dtype = DType::kFp32;     // of the operands
-  DType output = DType::kFp32;    // GEMM: of the result
+  Pass pass = Pass::kForward;                   // GEMM, attention
+  bool causal = false;                          // attention
+  DType dtype = DType::kFp32;                   // of the operands
+  DType output = DType::kFp32;                  // GEMM: of the result
   Flops flops;                                  // executed
   Bytes bytes;                                  // HBM traffic, reads plus writes
   std::int64_t m = 0, n = 0, k = 0, batch = 1;  // GEMM shape when known, else m = 0

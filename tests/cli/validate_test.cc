@@ -108,7 +108,7 @@ TEST_F(ValidateCommand, ScoresKernelsByGpuAndType) {
                                 HasSubstr("no profile has such a GPU: MI300X")));
   const std::string csv = ReadAll(path);
   EXPECT_THAT(csv, StartsWith("row,gpu,profile,m,n,k,groups,layout,dtype,status,measured_us,"
-                              "predicted_us,error_pct\n1,\"A100-PCIE-80GB\",a100-80g-pcie,4096,"));
+                              "predicted_us,error_pct\n1,A100-PCIE-80GB,a100-80g-pcie,4096,"));
   EXPECT_THAT(csv, HasSubstr(",no profile,"));
 }
 

@@ -60,7 +60,6 @@ struct Crowd {
       work.network = Real(random, 0, 1);
     } else if (work.compute_class == ComputeClass::kGemm) {
       work.tiles = static_cast<double>(random.Between(0, 3000));
-      work.tiles_per_sm = static_cast<double>(random.Between(1, 3));
     }
   }
 

@@ -1,9 +1,11 @@
-// The machines of the NCCL tests, as their data sheets describe them.
+// The machines of the NCCL tests, as their data sheets describe them, and the model that they test.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
+#include "models/spec/collective_spec.h"
 #include "models/spec/hardware.h"
 #include "models/topology/placement.h"
 
@@ -35,6 +37,14 @@ inline HardwareSpec DgxB200() { return NvlinkMachine(10.0, 900, 400); }
 // `nodes` full nodes of eight, or part of one.
 inline Placement Nodes(std::int64_t nodes, std::int64_t local = 8) {
   return {nodes * local, nodes, local};
+}
+
+// NCCL's model by a release's table, without corrections.
+inline CollectiveModelSpec Nccl(std::string version = "2.30") {
+  CollectiveModelSpec spec;
+  spec.model = CollectiveModel::kNccl;
+  spec.nccl_version = std::move(version);
+  return spec;
 }
 
 }  // namespace stepsim

@@ -1,11 +1,11 @@
 // stepsim cost all_reduce and its like: what nccl-tests would print on that cluster.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "models/cost/collective_correction.h"
 #include "models/cost/collective_cost.h"
 #include "sim/base/units.h"
 #include "tools/stepsim/cost_command.h"
@@ -14,8 +14,6 @@
 namespace stepsim {
 namespace {
 
-constexpr std::string_view kDefaultBytes = "1KiB:8GiB:x2";
-constexpr std::int64_t kMostBytes = 1'000'000'000'000'000;  // a petabyte
 constexpr double kMicro = 1e6;
 constexpr double kGiga = 1e9;
 
@@ -33,6 +31,10 @@ struct Table {
   bool shows_all = false;
   std::vector<Line> lines;
 };
+
+Placement PlacementOf(const ClusterSpec& cluster) {
+  return {cluster.ranks(), cluster.nodes, cluster.gpus_per_node};
+}
 
 // Every rank holds a part of the buffer on one side of the call.
 bool IsSharded(CollectiveOp op) {
@@ -62,8 +64,7 @@ bool IsSame(const CollectiveCost& a, const CollectiveCost& b) {
 
 void PriceSizes(const std::vector<std::int64_t>& sizes, Table& table) {
   const CollectivePricer price(table.cluster.hardware, table.cluster.collectives);
-  const Placement placement{table.cluster.ranks(), table.cluster.nodes,
-                            table.cluster.gpus_per_node};
+  const Placement placement = PlacementOf(table.cluster);
   std::int64_t last = 0;
   for (const std::int64_t size : sizes) {
     const Counted counted = CountElements(size, table);
@@ -104,27 +105,17 @@ std::string ModelText(const Table& table) {
 }
 
 std::string CalibrationText(const Table& table) {
-  const ClusterSpec& cluster = table.cluster;
-  const auto points =
-      std::count_if(cluster.hardware.calibration.begin(), cluster.hardware.calibration.end(),
-                    [&](const CollectivePoint& point) {
-                      return point.collective == table.op.name && point.ranks == cluster.ranks() &&
-                             point.nodes == cluster.nodes;
-                    });
+  const std::size_t points =
+      PointsFor(table.cluster.hardware, table.op.collective, PlacementOf(table.cluster)).size();
+  if (points > 0 && table.cluster.collectives.model == CollectiveModel::kAlphaBeta) {
+    return "the alpha_beta model does not look at hardware.calibration";
+  }
   if (points == 0) return "no measured points of this group in hardware.calibration";
   return fmt::format("through {} measured {} of this group", points,
                      points == 1 ? "point" : "points");
 }
 
-std::string ErrorText(const Table& table) {
-  std::vector<double> residuals;
-  bool is_extrapolated = false;
-  for (const Line& line : table.lines) {
-    residuals.push_back(line.cost.residual);
-    is_extrapolated = is_extrapolated || line.cost.is_extrapolated;
-  }
-  return ExpectedErrorText(residuals, is_extrapolated, "sizes");
-}
+std::string ErrorText(const Table& table) { return ExpectedErrorText(table.lines, "sizes"); }
 
 std::string HeaderText(const Table& table) {
   const HardwareSpec& hardware = table.cluster.hardware;
@@ -226,10 +217,10 @@ ResultTable Exported(const Table& table) {
   return result;
 }
 
-void CheckSizes(const Table& table, const std::string& text) {
+void CheckSizes(const Table& table, const CostQuestion& question) {
   if (!table.lines.empty()) return;
   throw ConfigError(
-      Place{"--bytes " + text, 0, 0},
+      Place{"--bytes " + question.Text("--bytes", ""), 0, 0},
       fmt::format("found no size that gives each of {} ranks 16 bytes, allowed: at "
                   "least {}",
                   table.cluster.ranks(), FormatBytes(Bytes{16} * table.cluster.ranks())));
@@ -249,15 +240,13 @@ void CheckModel(const Table& table) {
 
 CostAnswer PriceCollectives(const CostQuestion& question, const ConfigSource& configs) {
   Diagnostics diagnostics;
-  const std::string bytes = question.Text("--bytes", kDefaultBytes);
-  const std::vector<std::int64_t> sizes =
-      ParseRange(bytes, {"--bytes", Unit::kBytes, kMostBytes}, diagnostics);
+  const std::vector<std::int64_t> sizes = BytesOf(question, diagnostics);
   const DType dtype = DTypeOf(question, DType::kFp32, diagnostics);
   Table table{
       *question.op, ClusterOf(question, configs, diagnostics), dtype, question.Has("--all"), {}};
   CheckModel(table);
   PriceSizes(sizes, table);
-  CheckSizes(table, bytes);
+  CheckSizes(table, question);
   CostAnswer answer;
   answer.text = HeaderText(table) + TableText(table) + AverageText(table);
   answer.table = Exported(table);

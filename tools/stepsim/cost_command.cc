@@ -12,6 +12,7 @@
 #include "sim/config/read_config.h"
 #include "sim/report/writer.h"
 #include "tools/stepsim/command.h"
+#include "tools/stepsim/size_range.h"
 
 namespace stepsim {
 namespace {
@@ -250,6 +251,12 @@ ClusterSpec ClusterOf(const CostQuestion& question, const ConfigSource& configs,
   std::vector<Setting> sets = ParseSettings(question.sets, diagnostics);
   std::move(sets.begin(), sets.end(), std::back_inserter(settings));
   return LoadCluster(settings, configs, std::move(diagnostics));
+}
+
+std::vector<std::int64_t> BytesOf(const CostQuestion& question, Diagnostics& diagnostics) {
+  constexpr std::int64_t kMostBytes = 1'000'000'000'000'000;  // a petabyte
+  return ParseRange(question.Text("--bytes", "1KiB:8GiB:x2"), {"--bytes", Unit::kBytes, kMostBytes},
+                    diagnostics);
 }
 
 DType DTypeOf(const CostQuestion& question, DType otherwise, Diagnostics& diagnostics) {

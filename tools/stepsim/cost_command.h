@@ -64,6 +64,8 @@ CostAnswer PriceMemoryKernels(const CostQuestion& question, const ConfigSource& 
 // The cluster that the options and --set describe; `diagnostics` are reported with its problems.
 ClusterSpec ClusterOf(const CostQuestion& question, const ConfigSource& configs,
                       Diagnostics diagnostics);
+// The sizes of --bytes; 1 KiB to 8 GiB by default.
+std::vector<std::int64_t> BytesOf(const CostQuestion& question, Diagnostics& diagnostics);
 DType DTypeOf(const CostQuestion& question, DType otherwise, Diagnostics& diagnostics);
 
 // Five digits or so, as nccl-tests prints a time: "21.34", "1234.5", "81234".
@@ -73,5 +75,16 @@ std::string FormatResidual(double residual, bool is_extrapolated);
 // "4% to 14% expected (median of the fit); * outside the measured sizes".
 std::string ExpectedErrorText(const std::vector<double>& residuals, bool is_extrapolated,
                               std::string_view range);
+// The same of the `cost` of every line.
+template <class Line>
+std::string ExpectedErrorText(const std::vector<Line>& lines, std::string_view range) {
+  std::vector<double> residuals;
+  bool is_extrapolated = false;
+  for (const Line& line : lines) {
+    residuals.push_back(line.cost.residual);
+    is_extrapolated = is_extrapolated || line.cost.is_extrapolated;
+  }
+  return ExpectedErrorText(residuals, is_extrapolated, range);
+}
 
 }  // namespace stepsim

@@ -15,10 +15,8 @@
 namespace stepsim {
 namespace {
 
-constexpr std::int64_t kMostElements = 1'000'000'000;       // m, n, k, tokens
-constexpr std::int64_t kMostBytes = 1'000'000'000'000'000;  // a petabyte
+constexpr std::int64_t kMostElements = 1'000'000'000;  // m, n, k, tokens
 constexpr double kMostWork = 1e15;  // elements of one matrix: far below the end of int64
-constexpr std::string_view kDefaultBytes = "1KiB:8GiB:x2";
 constexpr double kMicro = 1e6;
 
 // One option whose values are combined with all others', the last one varying fastest.
@@ -117,18 +115,11 @@ double FractionOfHbm(const Point& p, const KernelTable& table) {
   return ByteRateOf(p) / table.cluster.hardware.gpu.hbm_bandwidth.value;
 }
 double Waves(const Point& p) {
-  const double slots = p.cost.tiles_per_sm * static_cast<double>(p.shape.back());
-  return p.cost.tiles > 0 ? std::ceil(p.cost.tiles / slots) : 0;
+  return std::ceil(p.cost.tiles / static_cast<double>(p.shape.back()));  // over the SMs in use
 }
 
 std::string ErrorText(const KernelTable& table) {
-  std::vector<double> residuals;
-  bool is_extrapolated = false;
-  for (const Point& point : table.points) {
-    residuals.push_back(point.cost.residual);
-    is_extrapolated = is_extrapolated || point.cost.is_extrapolated;
-  }
-  return ExpectedErrorText(residuals, is_extrapolated, "shapes");
+  return ExpectedErrorText(table.points, "shapes");
 }
 
 std::string HeaderText(const KernelTable& table) {
@@ -294,8 +285,7 @@ CostAnswer PriceAttention(const CostQuestion& question, const ConfigSource& conf
 
 CostAnswer PriceMemoryKernels(const CostQuestion& question, const ConfigSource& configs) {
   Diagnostics diagnostics;
-  const Axis bytes{"bytes", ParseRange(question.Text("--bytes", kDefaultBytes),
-                                       {"--bytes", Unit::kBytes, kMostBytes}, diagnostics)};
+  const Axis bytes{"bytes", BytesOf(question, diagnostics)};
   const DType dtype = DTypeOf(question, DType::kBf16, diagnostics);
   const ClusterSpec cluster = ClusterOf(question, configs, diagnostics);
   return PriceAll(

@@ -1,6 +1,7 @@
 // stepsim validate: what it was asked, and one function per kind of table.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "tools/stepsim/command.h"
@@ -17,6 +18,12 @@ struct ValidateOptions {
   std::string export_path;
   std::string fit_path;
 };
+
+constexpr std::size_t kWorst = 10;  // points that a report names
+
+// Cells of an exported point.
+std::string MicrosecondsText(double seconds);  // "21.3457"
+std::string PercentText(double fraction);      // "-4.321"
 
 // Text of a table; throws ConfigError where there is none.
 std::string ReadTable(const std::string& path);

@@ -2,13 +2,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
+#include <array>
 #include <functional>
 #include <map>
 #include <ostream>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/calibration/collective_validation.h"
@@ -16,6 +16,7 @@
 #include "models/spec/load_job.h"
 #include "sim/base/diagnostics.h"
 #include "sim/report/writer.h"
+#include "tools/stepsim/result_table.h"
 #include "tools/stepsim/validate.h"
 #include "tools/stepsim/write_corrections.h"
 
@@ -23,7 +24,6 @@ namespace stepsim {
 namespace {
 
 constexpr Bytes kLarge{1 << 20};
-constexpr std::size_t kWorst = 10;
 
 struct CalibrationName {
   std::string_view name;
@@ -77,37 +77,28 @@ class Report {
     PrintAssumed(out);
   }
 
-  std::string Csv() const {
-    std::string csv =
-        "system_id,collective,ranks,size_bytes,class,status,measured_us,predicted_us,error_pct,"
-        "algorithm,protocol\n";
+  ResultTable Points() const {
+    ResultTable table{{"system_id", "collective", "ranks", "size_bytes", "class", "status",
+                       "measured_us", "predicted_us", "error_pct", "algorithm", "protocol"}};
     for (std::size_t i = 0; i < model_.size(); ++i) {
       const MeasuredCollective& point = validation_.points()[i];
       const Prediction& prediction = model_[i];
-      csv += fmt::format("{},{},{},{},{},{},{:.6g},", Cell(point.system_id), ToString(point.op),
-                         point.ranks, point.size.value, ToString(validation_.system(i).link_class),
-                         Cell(Status(i)), point.seconds * 1e6);
+      std::string predicted, error;
       if (prediction.is_predicted) {
-        csv +=
-            fmt::format("{:.6g},{:.3f},", prediction.seconds * 1e6, prediction.Error(point) * 100);
-      } else {
-        csv += ",,";
+        predicted = MicrosecondsText(prediction.seconds);
+        error = PercentText(prediction.Error(point));
       }
-      csv += fmt::format("{},{}\n", prediction.algorithm, prediction.protocol);
+      table.rows.push_back({point.system_id, std::string(ToString(point.op)), point.ranks,
+                            point.size.value,
+                            std::string(ToString(validation_.system(i).link_class)), Status(i),
+                            MicrosecondsText(point.seconds), predicted, error, prediction.algorithm,
+                            prediction.protocol});
     }
-    return csv;
+    return table;
   }
 
  private:
   using Filter = std::function<bool(std::size_t)>;
-
-  // A name with a comma or a quote needs quotes.
-  static std::string Cell(std::string_view text) {
-    if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-    std::string quoted = "\"";
-    for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-    return quoted + "\"";
-  }
 
   bool IsScored(std::size_t i) const {
     return validation_.IsScored(i) && model_[i].is_predicted && !model_[i].is_calibration;
@@ -146,19 +137,13 @@ class Report {
   }
 
   void PrintWorst(std::ostream& out) const {
-    std::vector<std::size_t> order;
+    std::vector<std::size_t> scored;
     for (std::size_t i = 0; i < model_.size(); ++i) {
-      if (IsScored(i)) order.push_back(i);
+      if (IsScored(i)) scored.push_back(i);
     }
-    const auto size_of_error = [&](std::size_t i) {
-      return std::abs(std::log(model_[i].seconds / validation_.points()[i].seconds));
-    };
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return size_of_error(a) > size_of_error(b);
-    });
-    order.resize(std::min(order.size(), kWorst));
+    const auto error = [&](std::size_t i) { return model_[i].Error(validation_.points()[i]); };
     out << "\nfarthest off:\n";
-    for (const std::size_t i : order) {
+    for (const std::size_t i : FarthestOff(std::move(scored), error, kWorst)) {
       const MeasuredCollective& point = validation_.points()[i];
       out << fmt::format(
           "  {:<22} {:<14} {:>12} B  measured {:>10.1f} us, predicted {:>10.1f} us "
@@ -235,7 +220,7 @@ void ValidateCollectives(const ValidateOptions& options, const Session& session)
                       validation.Predict({.predictor = Predictor::kNaiveRing}));
   report.Print(out);
   if (options.export_path.empty()) return;
-  WriteFileAtomically(options.export_path, report.Csv());
+  WriteFileAtomically(options.export_path, TableCsv(report.Points()));
   out << fmt::format("wrote {}\n", options.export_path);
 }
 

@@ -78,6 +78,10 @@ std::string KindHelp() {
 
 }  // namespace
 
+std::string MicrosecondsText(double seconds) { return fmt::format("{:.6g}", seconds * 1e6); }
+
+std::string PercentText(double fraction) { return fmt::format("{:.3f}", fraction * 100); }
+
 std::string ReadTable(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::size_t limit = CsvLimits{}.max_bytes;

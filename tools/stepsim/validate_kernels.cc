@@ -2,23 +2,22 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
-#include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/calibration/error_statistics.h"
 #include "models/calibration/kernel_validation.h"
 #include "sim/base/diagnostics.h"
 #include "sim/report/writer.h"
+#include "tools/stepsim/result_table.h"
 #include "tools/stepsim/validate.h"
 
 namespace stepsim {
 namespace {
-
-constexpr std::size_t kWorst = 10;
 
 std::string_view PassName(Pass pass) {
   switch (pass) {
@@ -30,12 +29,6 @@ std::string_view PassName(Pass pass) {
       break;
   }
   return "NT";
-}
-
-std::string Quoted(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
 }
 
 class Report {
@@ -53,9 +46,9 @@ class Report {
     PrintLeftAside(out);
   }
 
-  std::string Csv() const {
-    std::string csv =
-        "row,gpu,profile,m,n,k,groups,layout,dtype,status,measured_us,predicted_us,error_pct\n";
+  ResultTable Points() const {
+    ResultTable table{{"row", "gpu", "profile", "m", "n", "k", "groups", "layout", "dtype",
+                       "status", "measured_us", "predicted_us", "error_pct"}};
     std::vector<std::string> profiles(predictions_.size());
     for (const KernelGroup& group : validation_.groups()) {
       for (const std::size_t i : group.rows) profiles[i] = group.profile;
@@ -63,18 +56,18 @@ class Report {
     for (std::size_t i = 0; i < predictions_.size(); ++i) {
       const KernelRow& row = validation_.rows()[i];
       const ComputeWork& work = row.work;
-      csv += fmt::format("{},{},{},{},{},{},{},{},{},", row.row + 1, Quoted(row.gpu), profiles[i],
-                         work.m, work.n, work.k, work.batch, PassName(work.pass),
-                         ToString(work.dtype));
-      if (!predictions_[i].has_value()) {
-        csv += fmt::format("no profile,{:.6g},,\n", row.seconds * 1e6);
-        continue;
+      std::string status = "no profile", predicted, error;
+      if (predictions_[i].has_value()) {
+        status = predictions_[i]->is_left_out ? "left out" : "shipped curve";
+        predicted = MicrosecondsText(predictions_[i]->seconds);
+        error = PercentText(Error(i));
       }
-      csv += fmt::format("{},{:.6g},{:.6g},{:.3f}\n",
-                         predictions_[i]->is_left_out ? "left out" : "shipped curve",
-                         row.seconds * 1e6, predictions_[i]->seconds * 1e6, Error(i) * 100);
+      table.rows.push_back({static_cast<std::int64_t>(row.row + 1), row.gpu, profiles[i], work.m,
+                            work.n, work.k, work.batch, std::string(PassName(work.pass)),
+                            std::string(ToString(work.dtype)), status,
+                            MicrosecondsText(row.seconds), predicted, error});
     }
-    return csv;
+    return table;
   }
 
  private:
@@ -99,18 +92,13 @@ class Report {
   }
 
   void PrintWorst(std::ostream& out) const {
-    std::vector<std::size_t> order;
+    std::vector<std::size_t> predicted;
     for (std::size_t i = 0; i < predictions_.size(); ++i) {
-      if (predictions_[i].has_value()) order.push_back(i);
+      if (predictions_[i].has_value()) predicted.push_back(i);
     }
-    const auto distance = [&](std::size_t i) {
-      return std::abs(std::log(predictions_[i]->seconds / validation_.rows()[i].seconds));
-    };
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return distance(a) > distance(b); });
-    order.resize(std::min(order.size(), kWorst));
+    const auto error = [&](std::size_t i) { return Error(i); };
     out << "\nfarthest off:\n";
-    for (const std::size_t i : order) {
+    for (const std::size_t i : FarthestOff(std::move(predicted), error, kWorst)) {
       const KernelRow& row = validation_.rows()[i];
       const ComputeWork& work = row.work;
       out << fmt::format(
@@ -211,7 +199,7 @@ void ValidateKernels(const ValidateOptions& options, const Session& session) {
   const Report report(validation, options.leave_one_out == "shape");
   report.Print(out);
   if (options.export_path.empty()) return;
-  WriteFileAtomically(options.export_path, report.Csv());
+  WriteFileAtomically(options.export_path, TableCsv(report.Points()));
   out << fmt::format("wrote {}\n", options.export_path);
 }
 

@@ -116,5 +116,17 @@ TEST(ErrorStatistics, MedianTailAndBias) {
   EXPECT_NEAR(summary.p90, 0.36, 1e-12);  // 0.8 of the way from 0.2 to 0.4
 }
 
+// A third of the measured time is farther off than twice of it: log 3 > log 2.
+TEST(ErrorStatistics, FarthestOffByRatio) {
+  const std::vector<double> errors = {0.1, 1.0, -2.0 / 3, 1.0};
+  EXPECT_EQ(FarthestOff(
+                {0, 1, 2, 3}, [&](std::size_t i) { return errors[i]; }, 3),
+            (std::vector<std::size_t>{2, 1, 3}));
+  EXPECT_EQ(FarthestOff(
+                {0}, [&](std::size_t i) { return errors[i]; }, 3)
+                .size(),
+            1u);
+}
+
 }  // namespace
 }  // namespace stepsim

@@ -57,13 +57,11 @@ TEST(ParseFabric, TellsNvlinkFromPcie) {
   for (const char* text : {"NVSwitch", "NVSwitch5", "NVSwitch/NVLink3", "MNNVL"}) {
     const FabricText fabric = ParseFabric(text);
     EXPECT_EQ(fabric.type, "nvlink") << text;
-    EXPECT_TRUE(fabric.is_switched) << text;
+    EXPECT_FALSE(fabric.is_cube_mesh) << text;
   }
   EXPECT_TRUE(ParseFabric("MNNVL").is_multi_node);
   EXPECT_TRUE(ParseFabric("NVLink2 hybrid cube mesh").is_cube_mesh);
-  EXPECT_FALSE(ParseFabric("NVLink2 hybrid cube mesh").is_switched);
-  EXPECT_FALSE(ParseFabric("NVLink2 (2 links per pair)").is_switched);
-  EXPECT_TRUE(ParseFabric("PCIe no P2P (SHM)").is_host_staged);
+  EXPECT_EQ(ParseFabric("PCIe no P2P (SHM)").type, "pcie");
   EXPECT_EQ(ParseFabric("PCIe4").type, "pcie");
   EXPECT_DOUBLE_EQ(ParseFabric("PCIe4").bandwidth.value, 32e9);  // 16 lanes of 2 GB/s
   EXPECT_EQ(ParseFabric("none").type, "");

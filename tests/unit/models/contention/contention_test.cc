@@ -70,10 +70,6 @@ TEST(SmShare, AFewWavesAreCounted) {
   EXPECT_NEAR(Beside(Round(), Transfer(20), Kernel(ComputeClass::kGemm, 160)), 1, 1e-9);
   EXPECT_NEAR(Beside(Round(), Transfer(20), Kernel(ComputeClass::kGemm, 80)), 1, 1e-9);
   EXPECT_NEAR(Beside(Round(), Transfer(20), Kernel(ComputeClass::kGemm, 400)), 5.0 / 4, 1e-9);
-  // Two blocks on an SM: 200 at once, then 160.
-  Occupancy two = Kernel(ComputeClass::kGemm, 200);
-  two.tiles_per_sm = 2;
-  EXPECT_NEAR(Beside(Round(), Transfer(20), two), 2, 1e-9);
 }
 
 TEST(SmShare, ManyWavesAreSmooth) {
@@ -114,7 +110,7 @@ TEST(SmShare, AWaitingCollectiveHoldsItsSms) {
   TaskCosts costs;
   IdVector<WorkId, Occupancy> occupancy;
   for (const double seconds : {1e-3, 1e-3, 10e-3}) {
-    costs.push_back({DurationFromSeconds(seconds), {}});
+    costs.push_back({DurationFromSeconds(seconds)});
   }
   occupancy.push_back(Transfer(20, 0, 1));
   occupancy.push_back(Kernel(ComputeClass::kGemm));

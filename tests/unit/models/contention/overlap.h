@@ -27,7 +27,7 @@ class Overlap {
              const std::vector<TaskId>& after = {}) {
     const auto tag = static_cast<std::int64_t>(costs_.size());  // each task is a work of its own
     const WorkId work = builder_.AddWork(OpaqueWork{occupancy.kind, tag});
-    costs_.push_back({DurationFromSeconds(seconds), {}});
+    costs_.push_back({DurationFromSeconds(seconds)});
     occupancy_.push_back(occupancy);
     const bool is_transfer = occupancy.kind == TaskKind::kTransfer;
     const LabelId label = builder_.AddLabel(

@@ -44,7 +44,8 @@ double GatherAndGemm(double sms, double hbm_factor, Order order) {
 }
 
 TEST(Published, GemmBesideAnAllGatherOnH100) {
-  EXPECT_NEAR(GatherAndGemm(24, 3, Order::kSequential), 2.96e-3, 0.05 * 2.96e-3);
+  // By construction: the parts above add up to it.
+  EXPECT_NEAR(GatherAndGemm(24, 3, Order::kSequential), 2.96e-3, 1e-9);
   EXPECT_NEAR(GatherAndGemm(24, 3, Order::kTogether), 2.02e-3, 0.05 * 2.02e-3);
 }
 

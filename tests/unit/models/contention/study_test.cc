@@ -89,7 +89,6 @@ class ShardedStep {
     if (cost.seconds <= 0) return;
     Occupancy occupancy =
         testing::Kernel(work.compute_class, cost.tiles, ToDouble(work.bytes) / cost.seconds);
-    occupancy.tiles_per_sm = cost.tiles_per_sm;
     if (work.compute_class == ComputeClass::kGemm && cost.tiles == 0 && work.m > 0) {
       occupancy.tiles = std::ceil(static_cast<double>(work.m) / 128) *
                         std::ceil(static_cast<double>(work.n) / 256) *

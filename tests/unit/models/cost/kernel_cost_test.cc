@@ -59,7 +59,6 @@ TEST(GemmWaves, OneWaveOnH100) {
   const ComputeWork work = GemmWork(DType::kBf16, 12 * 128, 11 * 256, 4096);
   const KernelCost cost = PriceKernel(work, gpu);
   EXPECT_EQ(cost.tiles, 132);
-  EXPECT_EQ(cost.tiles_per_sm, 1);
   EXPECT_DOUBLE_EQ(PriceKernel(work, gpu, 131).seconds, 2 * cost.seconds);
   EXPECT_DOUBLE_EQ(PriceKernel(work, gpu, 66).seconds, 2 * cost.seconds);
   EXPECT_DOUBLE_EQ(PriceKernel(work, gpu, 65).seconds, 3 * cost.seconds);
@@ -278,6 +277,37 @@ TEST(AttentionCurves, SayWhereTheyWereMeasured) {
   EXPECT_TRUE(is_outside(4096, 32, DType::kBf16));
   EXPECT_TRUE(is_outside(4096, 256, DType::kBf16));
   EXPECT_TRUE(is_outside(4096, 128, DType::kFp8));
+}
+
+// 12,800 rows: 200 blocks of 64 rows are two waves on 100 SMs, 50 blocks of 256 use half of them.
+TEST(AttentionCurves, RowsOfABlock) {
+  const ComputeWork work = AttentionForwardWork({1, 12800, 1, 1, 128, false}, DType::kBf16);
+  AttentionCurve curve;
+  curve.query_rows = 64;
+  EXPECT_DOUBLE_EQ(PriceKernel(work, AttentionGpu(curve)).seconds, work.flops.value / 500e12);
+  curve.query_rows = 256;
+  EXPECT_DOUBLE_EQ(PriceKernel(work, AttentionGpu(curve)).seconds, work.flops.value / 250e12);
+}
+
+// 150 blocks on 100 SMs: one wave and a half, or two whole ones.
+TEST(AttentionCurves, BlocksComeInWaves) {
+  const ComputeWork work = AttentionForwardWork({150, 128, 1, 1, 128, false}, DType::kBf16);
+  AttentionCurve curve;
+  EXPECT_DOUBLE_EQ(PriceKernel(work, AttentionGpu(curve)).seconds, work.flops.value / 500e12);
+  curve.tail = 1;
+  EXPECT_DOUBLE_EQ(PriceKernel(work, AttentionGpu(curve)).seconds,
+                   2 / 1.5 * work.flops.value / 500e12);
+}
+
+TEST(AttentionCurves, HaveTheirOwnBackwardAndLatency) {
+  const ComputeWork work = AttentionBackwardWork({100, 128, 1, 1, 128, false}, DType::kBf16);
+  AttentionCurve curve;
+  curve.backward = 0.5;
+  curve.latency = Duration{7'000'000};  // 7 us
+  curve.residual = 0.04;
+  const KernelCost cost = PriceKernel(work, AttentionGpu(curve));
+  EXPECT_DOUBLE_EQ(cost.seconds, work.flops.value / 250e12 + work.kernels * 7e-6);
+  EXPECT_EQ(cost.residual, 0.04);
 }
 
 // A causal block of the last rows takes twice the mean: one head cannot use more than half a GPU.

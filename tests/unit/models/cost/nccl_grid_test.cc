@@ -81,9 +81,7 @@ void ExpectSaneOn(const Machine& machine, const CollectiveModelSpec& spec) {
 TEST(NcclGrid, EveryReleaseOnEveryMachine) {
   for (const Machine& machine : Machines()) {
     for (const char* version : {"2.12", "2.18", "2.19", "2.21", "2.23", "2.25", "2.28", "2.30"}) {
-      CollectiveModelSpec spec;
-      spec.model = CollectiveModel::kNccl;
-      spec.nccl_version = version;
+      CollectiveModelSpec spec = Nccl(version);
       ExpectSaneOn(machine, spec);
     }
   }
@@ -91,9 +89,7 @@ TEST(NcclGrid, EveryReleaseOnEveryMachine) {
 
 TEST(NcclGrid, EveryKindOfBuffer) {
   for (const Machine& machine : Machines()) {
-    CollectiveModelSpec spec;
-    spec.model = CollectiveModel::kNccl;
-    spec.nccl_version = "2.30";
+    CollectiveModelSpec spec = Nccl("2.30");
     spec.registered_buffers = spec.collnet = true;
     ExpectSaneOn(machine, spec);
     spec.symmetric_memory = true;
@@ -107,8 +103,7 @@ TEST(NcclGrid, EveryKindOfBuffer) {
 // Twice the bytes take at most about twice the time, and hardly ever less than before: where NCCL
 // changes its mind too late or too early, the time may drop, never to less than half.
 TEST(NcclGrid, MoreBytesTakeLonger) {
-  CollectiveModelSpec spec;
-  spec.model = CollectiveModel::kNccl;
+  const CollectiveModelSpec spec = Nccl();
   for (const Machine& machine : Machines()) {
     const CollectivePricer price(machine.hardware, spec);
     for (const CollectiveOp op : kOps) {

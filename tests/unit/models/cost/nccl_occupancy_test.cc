@@ -13,13 +13,6 @@ namespace {
 constexpr std::int64_t kMiB = 1024 * 1024;
 constexpr std::int64_t kGiB = 1024 * kMiB;
 
-CollectiveModelSpec Spec(std::string version = "2.27") {
-  CollectiveModelSpec spec;
-  spec.model = CollectiveModel::kNccl;
-  spec.nccl_version = std::move(version);
-  return spec;
-}
-
 HardwareSpec WithSms(HardwareSpec hardware) {
   hardware.gpu.sms = 132;
   return hardware;
@@ -32,7 +25,7 @@ CollectiveCost Cost(const HardwareSpec& hardware, const Placement& placement,
 }
 
 TEST(Occupancy, RingsOfOneNode) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl("2.27");
   spec.algorithm = "ring";
   EXPECT_EQ(Cost(DgxA100(), Nodes(1), spec).sms, 24);
   EXPECT_EQ(Cost(DgxH100(), Nodes(1), spec).sms, 24);
@@ -44,8 +37,8 @@ TEST(Occupancy, RingsOfOneNode) {
 }
 
 TEST(Occupancy, BetweenNodes) {
-  EXPECT_EQ(Cost(DgxH100(), Nodes(2), Spec()).sms, 16);
-  CollectiveModelSpec spec = Spec();
+  EXPECT_EQ(Cost(DgxH100(), Nodes(2), Nccl("2.27")).sms, 16);
+  CollectiveModelSpec spec = Nccl("2.27");
   spec.registered_buffers = true;
   const CollectiveCost tree = Cost(DgxH100(), Nodes(2), spec);
   EXPECT_EQ(tree.algorithm, "nvls_tree");
@@ -53,15 +46,15 @@ TEST(Occupancy, BetweenNodes) {
 }
 
 TEST(Occupancy, Nvls) {
-  EXPECT_EQ(Cost(DgxH100(), Nodes(1), Spec()).sms, 16);
-  EXPECT_EQ(Cost(DgxB200(), Nodes(1), Spec()).sms, 24);
+  EXPECT_EQ(Cost(DgxH100(), Nodes(1), Nccl("2.27")).sms, 16);
+  EXPECT_EQ(Cost(DgxB200(), Nodes(1), Nccl("2.27")).sms, 24);
 }
 
 // Megatron-LM's documentation: all_gather and reduce_scatter with registered buffers take 4 and 5
 // SMs.
 TEST(Occupancy, RegisteredNvls) {
   const auto sms = [](const HardwareSpec& hardware, CollectiveOp op) {
-    CollectiveModelSpec spec = Spec("2.30");
+    CollectiveModelSpec spec = Nccl("2.30");
     spec.algorithm = "nvls";
     spec.registered_buffers = true;
     return Cost(hardware, Nodes(1), spec, kGiB, op).sms;
@@ -77,7 +70,7 @@ TEST(Occupancy, RegisteredNvls) {
 // With registered buffers NCCL gathers in the switch to spare SMs: always before 2.27, since then
 // under the efficiency policy.
 TEST(Occupancy, RegisteredGathersMoveToTheSwitch) {
-  CollectiveModelSpec spec = Spec("2.26");
+  CollectiveModelSpec spec = Nccl("2.26");
   const auto algorithm = [&] {
     return std::string(Cost(DgxH100(), Nodes(1), spec, kGiB, CollectiveOp::kAllGather).algorithm);
   };
@@ -92,14 +85,14 @@ TEST(Occupancy, RegisteredGathersMoveToTheSwitch) {
 
 // NCCL's user guide: SHARP with registered buffers and one rank per node needs one SM.
 TEST(Occupancy, Sharp) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl("2.27");
   spec.collnet = spec.registered_buffers = true;
   spec.algorithm = "collnet_chain";
   EXPECT_EQ(Cost(DgxH100(), Nodes(8, 1), spec).sms, 1);
 }
 
 TEST(Occupancy, CopyEnginesHoldNothing) {
-  CollectiveModelSpec spec = Spec("2.28");
+  CollectiveModelSpec spec = Nccl("2.28");
   spec.cta_policy = CtaPolicy::kZero;
   for (const CollectiveOp op : {CollectiveOp::kAllGather, CollectiveOp::kAllToAll}) {
     const CollectiveCost cost = Cost(DgxH100(), Nodes(1), spec, kGiB, op);
@@ -113,7 +106,7 @@ TEST(Occupancy, CopyEnginesHoldNothing) {
 
 // A channel carries at least 32 KiB of traffic, a thread 8 bytes of LL for each rank.
 TEST(Occupancy, SmallCallsUseFewChannels) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl("2.27");
   spec.algorithm = "ring";
   spec.protocol = "ll";
   EXPECT_EQ(Cost(DgxA100(), Nodes(1), spec, 8).channels, 1);
@@ -124,7 +117,7 @@ TEST(Occupancy, SmallCallsUseFewChannels) {
 }
 
 TEST(Occupancy, LimitsOfTheJob) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl("2.27");
   spec.algorithm = "ring";
   spec.protocol = "simple";
   const CollectiveCost full = Cost(DgxA100(), Nodes(1), spec, 8 * kGiB);
@@ -137,7 +130,7 @@ TEST(Occupancy, LimitsOfTheJob) {
 
 // Bytes through HBM for one byte on the bus: 3, or 2 from registered buffers; LL doubles the bytes.
 TEST(Occupancy, MemoryTraffic) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl("2.27");
   spec.algorithm = "ring";
   spec.protocol = "simple";
   const double bus_bytes = 1.75 * static_cast<double>(kGiB);
@@ -155,7 +148,7 @@ TEST(Occupancy, MemoryTraffic) {
 }
 
 TEST(Occupancy, ShareOfTheLinks) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl("2.27");
   spec.algorithm = "ring";
   const CollectiveCost inside = Cost(DgxA100(), Nodes(1), spec, 64 * kGiB);
   EXPECT_NEAR(inside.intra_share, 1, 0.01);  // the slowest link is busy all the time
@@ -171,7 +164,7 @@ TEST(Occupancy, ShareOfTheLinks) {
 // NCCL's own model of them (sym_kernels.cc of v2.30.7), worked out for two thread blocks of
 // multicast stores; measured kernel times are 10.9, 27.4, 95.3 and 363 us (Megatron-LM PR #5596).
 TEST(Symmetric, AllGatherOnEightH100) {
-  CollectiveModelSpec spec = Spec("2.30");
+  CollectiveModelSpec spec = Nccl("2.30");
   spec.symmetric_memory = true;
   const double expected_us[] = {12.3, 28.8, 94.6, 358};
   const double measured_us[] = {10.9, 27.4, 95.3, 363};
@@ -186,7 +179,7 @@ TEST(Symmetric, AllGatherOnEightH100) {
 }
 
 TEST(Symmetric, SmallCallsUseLl) {
-  CollectiveModelSpec spec = Spec("2.30");
+  CollectiveModelSpec spec = Nccl("2.30");
   spec.symmetric_memory = true;
   const CollectiveCost cost = Cost(DgxH100(), Nodes(1), spec, 1024);
   EXPECT_EQ(cost.protocol, "ll");
@@ -194,7 +187,7 @@ TEST(Symmetric, SmallCallsUseLl) {
 }
 
 TEST(Symmetric, NeedsItsReleaseAndOneNode) {
-  CollectiveModelSpec spec = Spec("2.26");
+  CollectiveModelSpec spec = Nccl("2.26");
   spec.symmetric_memory = true;
   EXPECT_NE(Cost(DgxH100(), Nodes(1), spec).algorithm, "symmetric");
   spec.nccl_version = "2.27";

@@ -21,9 +21,7 @@ const HardwareSpec kB200 = With(DgxB200(), 0.752, 0.95);
 double BusBandwidth(const HardwareSpec& hardware, const Placement& placement,
                     CollectiveOp op = CollectiveOp::kAllReduce, std::string algorithm = "") {
   constexpr double kBytes = 16.0 * 1024 * 1024 * 1024;
-  CollectiveModelSpec spec;
-  spec.model = CollectiveModel::kNccl;
-  spec.nccl_version = "2.27.7";
+  CollectiveModelSpec spec = Nccl("2.27.7");
   spec.algorithm = std::move(algorithm);
   const CollectiveCost cost = CollectivePricer(
       hardware, spec)({op, Bytes{static_cast<std::int64_t>(kBytes)}, DType::kFp32, placement});

@@ -12,15 +12,8 @@ namespace {
 constexpr std::int64_t kMiB = 1024 * 1024;
 constexpr std::int64_t kGiB = 1024 * kMiB;
 
-CollectiveModelSpec Spec(std::string version = "2.30") {
-  CollectiveModelSpec spec;
-  spec.model = CollectiveModel::kNccl;
-  spec.nccl_version = std::move(version);
-  return spec;
-}
-
 CollectiveCost Cost(const HardwareSpec& hardware, const Placement& placement, CollectiveOp op,
-                    std::int64_t bytes, const CollectiveModelSpec& spec = Spec()) {
+                    std::int64_t bytes, const CollectiveModelSpec& spec = Nccl()) {
   return CollectivePricer(hardware, spec)({op, Bytes{bytes}, DType::kBf16, placement});
 }
 
@@ -52,7 +45,7 @@ TEST(NcclPricer, BroadcastIsAPipeline) {
 // ring.
 TEST(NcclPricer, AddedLatencyOfTheNetwork) {
   HardwareSpec hardware = DgxA100();
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl();
   spec.algorithm = "ring";
   spec.protocol = "ll";
   const double plain = Cost(hardware, Nodes(2), CollectiveOp::kAllReduce, 8, spec).seconds;
@@ -70,7 +63,7 @@ TEST(NcclPricer, AddedLatencyOfTheNetwork) {
 // ---- Corrections ----
 
 TEST(Corrections, ReachThePrice) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl();
   CollectiveCorrection row;
   row.transport = "nvlink";
   row.time_factor = 2;
@@ -144,7 +137,7 @@ TEST(Calibration, IsForOneCollectiveAndOneGroup) {
 // ---- Two levels ----
 
 CollectiveModelSpec Pinned(std::string algorithm) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl();
   spec.algorithm = std::move(algorithm);
   return spec;
 }
@@ -182,7 +175,7 @@ TEST(Levels, WithOneLevel) {
 }
 
 TEST(Levels, AreNeverChosenUnasked) {
-  const CollectivePricer price(DgxA100(), Spec());
+  const CollectivePricer price(DgxA100(), Nccl());
   for (const CollectiveCost& cost :
        price.Candidates({CollectiveOp::kAllReduce, Bytes{kGiB}, DType::kBf16, Nodes(4)})) {
     EXPECT_NE(cost.algorithm, "hierarchical");
@@ -229,7 +222,7 @@ TEST(P2p, AllToAllAcrossNodes) {
 // ---- Memo ----
 
 TEST(Memo, AnswersTheSame) {
-  const CollectivePricer price(DgxH100(), Spec());
+  const CollectivePricer price(DgxH100(), Nccl());
   const CollectiveRequest request{CollectiveOp::kAllReduce, Bytes{kMiB}, DType::kBf16, Nodes(2)};
   const CollectiveCost first = price(request);
   const CollectiveCost again = price(request);

@@ -17,15 +17,8 @@ constexpr std::int64_t kKiB = 1024;
 constexpr std::int64_t kMiB = 1024 * kKiB;
 constexpr std::int64_t kGiB = 1024 * kMiB;
 
-CollectiveModelSpec Spec(std::string version = "2.30") {
-  CollectiveModelSpec spec;
-  spec.model = CollectiveModel::kNccl;
-  spec.nccl_version = std::move(version);
-  return spec;
-}
-
 std::string Choice(const HardwareSpec& hardware, const Placement& placement, std::int64_t bytes,
-                   const CollectiveModelSpec& spec = Spec(),
+                   const CollectiveModelSpec& spec = Nccl(),
                    CollectiveOp op = CollectiveOp::kAllReduce, DType dtype = DType::kFp32) {
   const CollectiveCost cost =
       CollectivePricer(hardware, spec)({op, Bytes{bytes}, dtype, placement});
@@ -72,7 +65,7 @@ TEST(NcclSelection, SixteenNodesOfH100) {
 // Measured with NCCL 2.27.7 at 8 GiB (stas00/ml-engineering): H200 reduces in the switch from five
 // GPUs on (414 GB/s against the ring's 363), B200 from six on (778 against 675).
 TEST(NcclSelection, TheSwitchTakesOverWithMoreGpus) {
-  const CollectiveModelSpec spec = Spec("2.27.7");
+  const CollectiveModelSpec spec = Nccl("2.27.7");
   for (std::int64_t gpus = 2; gpus <= 8; ++gpus) {
     EXPECT_EQ(Choice(DgxH100(), Nodes(1, gpus), 8 * kGiB, spec),
               gpus >= 5 ? "nvls simple" : "ring simple")
@@ -85,20 +78,20 @@ TEST(NcclSelection, TheSwitchTakesOverWithMoreGpus) {
 
 // "H200 uses LL up to 1 MiB and NVLS from 2 MiB" (same source).
 TEST(NcclSelection, TheSwitchTakesOverWithLargerSizes) {
-  EXPECT_EQ(Choice(DgxH100(), Nodes(1), kMiB, Spec("2.27.7")), "ring ll");
-  EXPECT_EQ(Choice(DgxH100(), Nodes(1), 2 * kMiB, Spec("2.27.7")), "nvls simple");
+  EXPECT_EQ(Choice(DgxH100(), Nodes(1), kMiB, Nccl("2.27.7")), "ring ll");
+  EXPECT_EQ(Choice(DgxH100(), Nodes(1), 2 * kMiB, Nccl("2.27.7")), "nvls simple");
 }
 
 TEST(NcclSelection, OneRankPerNodeGathersByPat) {
-  EXPECT_EQ(Choice(DgxH100(), Nodes(64, 1), kMiB, Spec(), CollectiveOp::kAllGather), "pat simple");
-  EXPECT_THAT(Choice(DgxH100(), Nodes(64, 1), kMiB, Spec("2.22"), CollectiveOp::kAllGather),
+  EXPECT_EQ(Choice(DgxH100(), Nodes(64, 1), kMiB, Nccl(), CollectiveOp::kAllGather), "pat simple");
+  EXPECT_THAT(Choice(DgxH100(), Nodes(64, 1), kMiB, Nccl("2.22"), CollectiveOp::kAllGather),
               HasSubstr("ring"));
 }
 
 // Each step of a ring rounds: fp8 sums over more than eight ranks avoid it.
 TEST(NcclSelection, LongRingsDoNotAddFp8) {
   const auto choice = [](DType dtype) {
-    return Choice(DgxA100(), Nodes(2), kGiB, Spec(), CollectiveOp::kAllReduce, dtype);
+    return Choice(DgxA100(), Nodes(2), kGiB, Nccl(), CollectiveOp::kAllReduce, dtype);
   };
   EXPECT_EQ(choice(DType::kBf16), "ring simple");
   EXPECT_EQ(choice(DType::kFp8), "tree simple");
@@ -107,7 +100,7 @@ TEST(NcclSelection, LongRingsDoNotAddFp8) {
 // ---- What a job can say ----
 
 TEST(Overrides, NcclAlgo) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl();
   const auto at = [&](std::int64_t bytes, CollectiveOp op = CollectiveOp::kAllReduce) {
     return Choice(DgxH100(), Nodes(1), bytes, spec, op);
   };
@@ -124,7 +117,7 @@ TEST(Overrides, NcclAlgo) {
 }
 
 TEST(Overrides, NcclProto) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl();
   spec.protocol = "simple";
   EXPECT_EQ(Choice(DgxA100(), Nodes(1), 8, spec), "ring simple");
   spec.protocol = "^ll";
@@ -132,7 +125,7 @@ TEST(Overrides, NcclProto) {
 }
 
 TEST(Overrides, NvlsAndCollNet) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl();
   spec.nvls = false;
   EXPECT_EQ(Choice(DgxH100(), Nodes(1), kGiB, spec), "ring simple");
   spec.collnet = true;
@@ -143,7 +136,7 @@ TEST(Overrides, NvlsAndCollNet) {
 TEST(Overrides, Ll128IsEnabledWhereItIsSafe) {
   HardwareSpec box = NvlinkMachine(8.0, 32, 100, "intel", 1);
   box.intra_node.type = "pcie";
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl();
   spec.protocol = "ll128";
   EXPECT_THAT(Choice(box, Nodes(1), kMiB, spec), HasSubstr("ll128"));
   for (std::int64_t bytes = 8; bytes < kGiB; bytes *= 4) {
@@ -170,7 +163,7 @@ std::string Refusal(const CollectiveModelSpec& spec, const Placement& placement,
 }
 
 TEST(Overrides, SayWhyNothingIsLeft) {
-  CollectiveModelSpec spec = Spec();
+  CollectiveModelSpec spec = Nccl();
   spec.algorithm = "nvls";
   EXPECT_EQ(Refusal(spec, Nodes(1)),
             "collectives: no algorithm is left for all_reduce over 8 ranks on 1 node: nvls: NVLS "
@@ -188,7 +181,7 @@ TEST(Overrides, SayWhyNothingIsLeft) {
 }
 
 TEST(Candidates, AreTheEnabledRowsWithTheChoice) {
-  const CollectivePricer price(DgxH100(), Spec());
+  const CollectivePricer price(DgxH100(), Nccl());
   const CollectiveRequest request{CollectiveOp::kAllReduce, Bytes{kGiB}, DType::kBf16, Nodes(1)};
   std::vector<std::string> names;
   double least = 1e9;

@@ -41,11 +41,11 @@ class Program {
       if (const auto* host = std::get_if<HostWork>(&work)) {
         const int units = host->launches + host->collective_calls + 3 * host->handovers +
                           2 * host->graph_launches;
-        costs.push_back({kUnit * units, {}});
+        costs.push_back({kUnit * units});
       } else if (std::holds_alternative<ComputeWork>(work)) {
-        costs.push_back({kUnit * 10, {}});
+        costs.push_back({kUnit * 10});
       } else {
-        costs.push_back({Duration{std::get<OpaqueWork>(work).tag}, {}});
+        costs.push_back({Duration{std::get<OpaqueWork>(work).tag}});
       }
     }
     const Timeline timeline = Simulate(graph, costs);
@@ -181,8 +181,7 @@ TEST(HostThread, PaysByTheKernel) {
   program->Launch(program->compute(), ComputeWork{.kernels = 0}, "l");
   program->RunOnHost({.launches = 1}, "next");
   EXPECT_EQ(program->host_work(), (HostWork{.launches = 3}));
-  EXPECT_EQ(program.Run(),
-            (Starts{{"launch", 0}, {"k", 2}, {"l", 12}, {"next", 2}, {"end", 22}}));
+  EXPECT_EQ(program.Run(), (Starts{{"launch", 0}, {"k", 2}, {"l", 12}, {"next", 2}, {"end", 22}}));
 }
 
 TEST(HostThread, WaitsForEveryStreamWhenItSynchronizes) {

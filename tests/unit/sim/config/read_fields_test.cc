@@ -134,7 +134,8 @@ TEST(ReadFields, EveryProblemAtOnce) {
       "us'\n"
       "car.yaml:8:45: engine.tuning: found 'nan', allowed: a number of MiB from 0 to 10\n"
       "car.yaml:9:10: wheels.0.name: missing, allowed: a text\n"
-      "car.yaml:9:23: wheels: found '3', allowed: a list of mappings with name and 1 optional key\n");
+      "car.yaml:9:23: wheels: found '3', allowed: a list of mappings with name and 1 optional "
+      "key\n");
 }
 
 TEST(ReadFields, AMemberWithAProblemKeepsItsDefault) {
