@@ -131,18 +131,23 @@ struct RowKey {
   }
 };
 
-// A ring of the Simple protocol runs at the rate of the links, which the profile states: no
-// correction makes it faster.
+// A ring of the Simple protocol and point-to-point run at the rate of the links, which the profile
+// states: no correction makes them faster.
 double LeastTime(const RowKey& key) {
-  const bool is_bound_by_links = key.algorithm == "ring" && key.protocol == "simple";
+  const bool is_bound_by_links =
+      (key.algorithm == "ring" && key.protocol == "simple") || key.algorithm == "p2p";
   return is_bound_by_links ? 0 : -std::numeric_limits<double>::infinity();
 }
 
-enum Level { kKind, kTransport, kGeneration };
+enum Level { kKind, kTransport, kGeneration, kAlgorithm, kAny };
 constexpr std::array kLevels = {kKind, kTransport, kGeneration};
+// For what no system of the table chose: an algorithm under another protocol, another algorithm.
+constexpr std::array kLastResorts = {kAlgorithm, kAny};
 
 RowKey KeyOf(const FitPoint& point, Level level) {
   const std::string kind = IsWithinNode(point.transport) ? "node" : "network";
+  if (level == kAlgorithm) return {kind, "*", point.algorithm, "*"};
+  if (level == kAny) return {kind, "*", "*", "*"};
   return {level == kKind ? kind : point.transport, level == kGeneration ? point.generation : "*",
           point.algorithm, point.protocol};
 }
@@ -208,6 +213,12 @@ CollectiveCorrections FitCorrections(const std::vector<FitPoint>& points, const 
   table.name = name;
   for (auto level = levels.rbegin(); level != levels.rend(); ++level) {
     table.rows.insert(table.rows.end(), level->begin(), level->end());
+  }
+  for (const Level level : kLastResorts) {
+    for (const auto& [key, members] : RowsOf(points, level)) {
+      const Parameters p = RowFit(members, kStart, kRootSpread, LeastTime(key)).Run();
+      table.rows.push_back(MakeRow(key, p, members));
+    }
   }
   return table;
 }

@@ -86,6 +86,20 @@ TEST(FitCorrections, ASystemWeighsTheSameHoweverOftenItWasMeasured) {
               RowFor(many, "nvlink", "hopper").time_factor, 1e-6);
 }
 
+// What no system chose is corrected too: by the algorithm's other protocols, then by all of the
+// kind. Otherwise a step to such a choice would look faster than anything measured.
+TEST(FitCorrections, AnUnseenChoiceHasARow) {
+  std::vector<FitPoint> points;
+  for (const char* group : {"a", "b", "c", "d"}) Append(points, Curve(group));
+  const CollectiveCorrections table = FitCorrections(points, "t");
+  const auto factor = [&](const char* algorithm, const char* protocol) {
+    return FindCorrection(table, {"nvlink", "hopper", algorithm, protocol, "all_reduce"})
+        .latency_factor;
+  };
+  EXPECT_NEAR(factor("ring", "ll"), kLatencyFactor, 0.05 * kLatencyFactor);
+  EXPECT_NEAR(factor("p2p", "ll"), kLatencyFactor, 0.05 * kLatencyFactor);
+}
+
 TEST(FitCorrections, AnUnseenTransportGetsTheRowOfItsKind) {
   std::vector<FitPoint> points;
   for (const char* group : {"a", "b", "c"}) Append(points, Curve(group));
