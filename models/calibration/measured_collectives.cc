@@ -34,7 +34,7 @@ constexpr double kMostMicroseconds = 1e12;  // eleven days
 
 class RowReader {
  public:
-  RowReader(const CsvTable& table, CsvReader& reader) : table_(table), reader_(reader) {}
+  explicit RowReader(CsvReader& reader) : reader_(reader) {}
 
   MeasuredCollective Read(std::size_t row) {
     MeasuredCollective point;
@@ -110,7 +110,6 @@ class RowReader {
     return CollectiveOp::kAllReduce;
   }
 
-  const CsvTable& table_;
   CsvReader& reader_;
 };
 
@@ -121,7 +120,7 @@ std::vector<MeasuredCollective> ReadMeasuredCollectives(std::string_view text,
   const CsvTable table = ParseCsv(text, file_name);
   CsvReader reader(table, {"system_id", "gpu", "nodes", "gpus_per_node", "ranks", "nic",
                            "intra_fabric", "collective", "size_bytes", "time_us"});
-  RowReader row_reader(table, reader);
+  RowReader row_reader(reader);
   std::vector<MeasuredCollective> points;
   points.reserve(table.rows());
   for (std::size_t row = 0; row < table.rows(); ++row) points.push_back(row_reader.Read(row));
