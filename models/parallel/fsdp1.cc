@@ -5,25 +5,24 @@
 #include <string>
 #include <vector>
 
-#include "models/parallel/shard_groups.h"
-#include "models/parallel/strategy.h"
+#include "models/parallel/grouped_strategy.h"
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 
 namespace stepsim {
 namespace {
 
-class Fsdp1 : public Strategy {
+class Fsdp1 : public GroupedStrategy {
  public:
   explicit Fsdp1(const StrategyContext& context)
-      : plan_(context.job.plan.fsdp1),
+      : GroupedStrategy(GroupUnits(context.workload, context.job.plan.fsdp1.wrap,
+                                   context.job.plan.fsdp1.wrap_min_parameters)),
+        plan_(context.job.plan.fsdp1),
         sharding_(ShardingOf(context.job)),
-        workload_(context.workload),
         shard_group_(context.shard),
         replicate_group_(context.replicate),
-        groups_(GroupUnits(workload_, plan_.wrap, plan_.wrap_min_parameters)),
-        is_unsharded_(groups_.groups.size(), 0),
-        gradients_(groups_.groups.size()),
+        is_unsharded_(group_count(), 0),
+        gradients_(group_count()),
         gather_(context.rank.AddStream("unshard")),
         reduce_(context.rank.AddStream("post_backward")),
         communicator_(context.rank.AddCommunicator("communicator shard")) {
@@ -34,36 +33,6 @@ class Fsdp1 : public Strategy {
     if (sharding_.replicas > 1 && sharding_.shards > 1) {
       all_reduce_ = context.rank.AddStream("all_reduce");
     }
-  }
-
-  void BeforeForward(const Moment& moment, std::int32_t unit) override {
-    RankProgram& rank = moment.rank;
-    if (unit == 0) {
-      const StreamEvent now = rank.Record(rank.compute());
-      rank.Wait(gather_, now);
-      if (CastsShards()) rank.Wait(cast_, now);
-      PreForward(rank, kRoot);
-    }
-    const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).first_unit) PreForward(rank, g);
-  }
-
-  // The root is never freed between forward and backward.
-  void AfterForward(const Moment& moment, std::int32_t unit) override {
-    const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).last_unit && FreesAfterForward()) Free(moment.rank, g);
-  }
-
-  void BeforeBackward(const Moment& moment, std::int32_t unit) override {
-    RankProgram& rank = moment.rank;
-    if (unit == LastUnit()) PreBackward(rank, kRoot);
-    const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).last_unit) PreBackward(rank, g);
-  }
-
-  void AfterBackward(const Moment& moment, std::int32_t unit) override {
-    const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).first_unit) PostBackward(moment, g);
   }
 
   void AfterLastBackward(const Moment& moment) override {
@@ -80,7 +49,6 @@ class Fsdp1 : public Strategy {
   }
 
  private:
-  static constexpr std::size_t kRoot = 0;
   static constexpr std::size_t kMostFrees = 2;  // the rate limiter's constant
 
   bool Reduces(const Moment& moment) const { return !plan_.no_sync || moment.is_last_microstep; }
@@ -90,31 +58,35 @@ class Fsdp1 : public Strategy {
     return plan_.sharding_strategy == ShardingStrategy::kFullShard ||
            plan_.sharding_strategy == ShardingStrategy::kHybridShard;
   }
-  std::int32_t LastUnit() const { return static_cast<std::int32_t>(workload_.units.size()) - 1; }
-  const ShardGroup& GroupAt(std::size_t g) const { return groups_.groups[g]; }
-  std::size_t GroupOf(std::int32_t unit) const {
-    return groups_.of_unit[static_cast<std::size_t>(unit)];
-  }
   Bytes Unsharded(std::size_t g, DType dtype) const {
     return SizeOf(dtype, PaddedElements(GroupAt(g).elements, sharding_.shards));
   }
 
-  void PreForward(RankProgram& rank, std::size_t g) {
-    Unshard(rank, g);
-    rank.Wait(rank.compute(), rank.Record(gather_));
-    if (plan_.forward_prefetch && g + 1 < groups_.groups.size()) Unshard(rank, g + 1);
+  void BeginForward(RankProgram& rank) override {
+    const StreamEvent now = rank.Record(rank.compute());
+    rank.Wait(gather_, now);
+    if (CastsShards()) rank.Wait(cast_, now);
   }
 
-  void PreBackward(RankProgram& rank, std::size_t g) {
+  void PreForward(RankProgram& rank, std::size_t g) override {
+    Unshard(rank, g);
+    rank.Wait(rank.compute(), rank.Record(gather_));
+    if (plan_.forward_prefetch && g + 1 < group_count()) Unshard(rank, g + 1);
+  }
+
+  // The root is never freed between forward and backward.
+  void PostForward(RankProgram& rank, std::size_t g) override {
+    if (g != kRoot && FreesAfterForward()) Free(rank, g);
+  }
+
+  void PreBackward(RankProgram& rank, std::size_t g) override {
     Unshard(rank, g);
     rank.Wait(rank.compute(), rank.Record(gather_));
     if (plan_.backward_prefetch == BackwardPrefetch::kPre) UnshardNextOfBackward(rank, g);
   }
 
-  // In post-forward order the unit before g: the root comes last.
   void UnshardNextOfBackward(RankProgram& rank, std::size_t g) {
-    const std::size_t behind = g == kRoot ? groups_.groups.size() : g;
-    if (behind > kRoot + 1) Unshard(rank, behind - 1);
+    if (const auto next = NextOfBackward(g, 1)) Unshard(rank, *next);
   }
 
   void Unshard(RankProgram& rank, std::size_t g) {
@@ -149,7 +121,7 @@ class Fsdp1 : public Strategy {
     free_events_.push_back(used);
   }
 
-  void PostBackward(const Moment& moment, std::size_t g) {
+  void PostBackward(const Moment& moment, std::size_t g) override {
     RankProgram& rank = moment.rank;
     if (GroupAt(g).elements == 0) return;
     if (Reduces(moment) || FreesAfterForward()) Free(rank, g);
@@ -210,10 +182,8 @@ class Fsdp1 : public Strategy {
 
   const Fsdp1Plan& plan_;
   const Sharding sharding_;
-  const Workload& workload_;
   GroupId shard_group_;
   GroupId replicate_group_;
-  ShardGroups groups_;
   std::vector<char> is_unsharded_;
   std::vector<Bytes> gradients_;         // unsharded, alive
   std::deque<StreamEvent> free_events_;  // oldest first

@@ -1,14 +1,12 @@
 // PyTorch FSDP2 (fully_shard), hook by hook: reference/schedules "FSDP2" as retold in
 // models/README.md, "FSDP2".
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "models/parallel/shard_groups.h"
-#include "models/parallel/strategy.h"
+#include "models/parallel/grouped_strategy.h"
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 
@@ -23,16 +21,17 @@ struct GroupState {
   StreamEvent reduced;                  // the post-reduce event
 };
 
-class Fsdp2 : public Strategy {
+class Fsdp2 : public GroupedStrategy {
  public:
   explicit Fsdp2(const StrategyContext& context)
-      : plan_(context.job.plan.fsdp2),
+      : GroupedStrategy(GroupUnits(context.workload, context.job.plan.fsdp2.wrap,
+                                   context.job.plan.fsdp2.wrap_min_parameters)),
+        plan_(context.job.plan.fsdp2),
         sharding_(ShardingOf(context.job)),
         workload_(context.workload),
         shard_group_(context.shard),
         replicate_group_(context.replicate),
-        groups_(GroupUnits(workload_, plan_.wrap, plan_.wrap_min_parameters)),
-        states_(groups_.groups.size()),
+        states_(group_count()),
         copy_in_(context.rank.AddStream("all_gather copy-in")),
         gather_(context.rank.AddStream("all_gather")),
         reduce_(context.rank.AddStream("reduce_scatter")),
@@ -43,52 +42,16 @@ class Fsdp2 : public Strategy {
     if (sharding_.replicas > 1) all_reduce_ = context.rank.AddStream("all_reduce");
   }
 
-  void BeforeForward(const Moment& moment, std::int32_t unit) override {
-    RankProgram& rank = moment.rank;
-    if (unit == 0) {
-      WaitForCompute(rank);
-      Unshard(rank, kRoot);
-      WaitForUnshard(rank, kRoot, /*in_backward=*/false);
-      PrefetchForward(rank, kRoot);
-    }
-    const std::size_t g = GroupOf(unit);
-    if (g == kRoot || unit != GroupAt(g).first_unit) return;
-    Unshard(rank, g);
-    WaitForUnshard(rank, g, /*in_backward=*/false);
-    PrefetchForward(rank, g);
-  }
-
-  void AfterForward(const Moment& moment, std::int32_t unit) override {
-    RankProgram& rank = moment.rank;
-    const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).last_unit && ReshardsAfterForward(g)) Reshard(rank, g);
-    if (unit != LastUnit()) return;
-    if (ReshardsAfterForward(kRoot)) Reshard(rank, kRoot);
-    ReleaseGatherOutput(rank);
-  }
-
-  void BeforeBackward(const Moment& moment, std::int32_t unit) override {
-    RankProgram& rank = moment.rank;
-    if (unit == LastUnit()) PreBackward(rank, kRoot);
-    const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).last_unit) PreBackward(rank, g);
-  }
-
   void GradientReady(const Moment& moment, std::int32_t parameter) override {
     const ParameterTensor& tensor = workload_.parameters[static_cast<std::size_t>(parameter)];
-    GroupState& state = states_[group_of_parameter(parameter)];
+    GroupState& state = states_[GroupOfParameter(parameter)];
     if (AccumulatesGradients(moment)) return;
     state.gradients += tensor.bytes();
     moment.rank.graph().AddMemoryEvent(moment.rank.Record(moment.rank.compute()).last,
                                        /*at_end=*/true, "unsharded_gradients", tensor.bytes());
   }
 
-  void AfterBackward(const Moment& moment, std::int32_t unit) override {
-    const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).first_unit) PostBackward(moment, g);
-  }
-
-  // The final callback: the root's inputs need no gradient, so nothing called its hook before.
+  // The final callback.
   void AfterLastBackward(const Moment& moment) override {
     PostBackward(moment, kRoot);
     if (!Reduces(moment)) return;
@@ -105,22 +68,36 @@ class Fsdp2 : public Strategy {
   }
 
  private:
-  static constexpr std::size_t kRoot = 0;
+  void BeginForward(RankProgram& rank) override {
+    const StreamEvent now = rank.Record(rank.compute());
+    rank.Wait(copy_in_, now);
+    rank.Wait(gather_, now);
+  }
+
+  void PreForward(RankProgram& rank, std::size_t g) override {
+    Unshard(rank, g);
+    WaitForUnshard(rank, g, /*in_backward=*/false);
+    for (std::int64_t i = 1; i <= plan_.forward_prefetch; ++i) {
+      const std::size_t next = g + static_cast<std::size_t>(i);
+      if (next < group_count()) Unshard(rank, next);
+    }
+  }
+
+  void PostForward(RankProgram& rank, std::size_t g) override {
+    if (ReshardsAfterForward(g)) Reshard(rank, g);
+    if (g == kRoot) ReleaseGatherOutput(rank);
+  }
+
+  void PreBackward(RankProgram& rank, std::size_t g) override {
+    Unshard(rank, g);
+    WaitForUnshard(rank, g, /*in_backward=*/true);
+    for (std::int64_t i = 1; i <= plan_.backward_prefetch; ++i) {
+      if (const auto next = NextOfBackward(g, static_cast<std::size_t>(i))) Unshard(rank, *next);
+    }
+  }
 
   bool Reduces(const Moment& moment) const {
     return plan_.requires_gradient_sync || moment.is_last_microstep;
-  }
-  std::int32_t LastUnit() const { return static_cast<std::int32_t>(workload_.units.size()) - 1; }
-  const ShardGroup& GroupAt(std::size_t g) const { return groups_.groups[g]; }
-  std::size_t GroupOf(std::int32_t unit) const {
-    return groups_.of_unit[static_cast<std::size_t>(unit)];
-  }
-  std::size_t group_of_parameter(std::int32_t parameter) const {
-    for (std::size_t g = 1; g < groups_.groups.size(); ++g) {
-      const auto& members = GroupAt(g).parameters;
-      if (std::find(members.begin(), members.end(), parameter) != members.end()) return g;
-    }
-    return kRoot;
   }
   bool ReshardsAfterForward(std::size_t g) const {
     if (plan_.reshard_after_forward == "auto") return g != kRoot;
@@ -128,12 +105,6 @@ class Fsdp2 : public Strategy {
   }
   Bytes Unsharded(std::size_t g) const {
     return SizeOf(sharding_.gather, PaddedElements(GroupAt(g).elements, sharding_.shards));
-  }
-
-  void WaitForCompute(RankProgram& rank) {
-    const StreamEvent now = rank.Record(rank.compute());
-    rank.Wait(copy_in_, now);
-    rank.Wait(gather_, now);
   }
 
   // The shards are cast and packed into the gather's output, then gathered in place.
@@ -177,24 +148,6 @@ class Fsdp2 : public Strategy {
     pending_ = {};
   }
 
-  void PrefetchForward(RankProgram& rank, std::size_t g) {
-    for (std::int64_t i = 1; i <= plan_.forward_prefetch; ++i) {
-      const std::size_t next = g + static_cast<std::size_t>(i);
-      if (next < groups_.groups.size()) Unshard(rank, next);
-    }
-  }
-
-  // In post-forward order the group before g: the root comes last.
-  void PreBackward(RankProgram& rank, std::size_t g) {
-    Unshard(rank, g);
-    WaitForUnshard(rank, g, /*in_backward=*/true);
-    const std::size_t behind = g == kRoot ? groups_.groups.size() : g;
-    for (std::int64_t i = 1; i <= plan_.backward_prefetch; ++i) {
-      const auto distance = static_cast<std::size_t>(i);
-      if (behind > kRoot + distance) Unshard(rank, behind - distance);
-    }
-  }
-
   void Reshard(RankProgram& rank, std::size_t g) {
     GroupState& state = states_[g];
     if (!state.is_unsharded) return;
@@ -203,7 +156,7 @@ class Fsdp2 : public Strategy {
     state.is_unsharded = false;
   }
 
-  void PostBackward(const Moment& moment, std::size_t g) {
+  void PostBackward(const Moment& moment, std::size_t g) override {
     RankProgram& rank = moment.rank;
     if (Reduces(moment) || plan_.reshard_after_backward) Reshard(rank, g);
     if (!Reduces(moment) || GroupAt(g).elements == 0) return;
@@ -270,7 +223,6 @@ class Fsdp2 : public Strategy {
   const Workload& workload_;
   GroupId shard_group_;
   GroupId replicate_group_;
-  ShardGroups groups_;
   std::vector<GroupState> states_;
   StreamId copy_in_, gather_, reduce_;
   StreamId all_reduce_ = kNoId<StreamId>;

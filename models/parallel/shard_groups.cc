@@ -78,8 +78,13 @@ class Grouper {
   }
 
   ShardGroups Finish() {
-    for (ShardGroup& group : result_.groups) {
-      std::sort(group.parameters.begin(), group.parameters.end());
+    result_.of_parameter.assign(workload_.parameters.size(), 0);
+    for (std::size_t g = 0; g < result_.groups.size(); ++g) {
+      std::vector<std::int32_t>& parameters = result_.groups[g].parameters;
+      std::sort(parameters.begin(), parameters.end());
+      for (const std::int32_t p : parameters) {
+        result_.of_parameter[static_cast<std::size_t>(p)] = g;
+      }
     }
     return std::move(result_);
   }

@@ -23,8 +23,9 @@ struct ShardGroup {
 };
 
 struct ShardGroups {
-  std::vector<ShardGroup> groups;    // the root first, then in execution order
-  std::vector<std::size_t> of_unit;  // unit -> index into groups (0: the root's)
+  std::vector<ShardGroup> groups;         // the root first, then in execution order
+  std::vector<std::size_t> of_unit;       // unit -> index into groups
+  std::vector<std::size_t> of_parameter;  // parameter -> index into groups
 };
 
 ShardGroups GroupUnits(const Workload& workload, WrapPolicy policy, std::int64_t min_parameters);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -147,13 +148,17 @@ inline void ExpectLineByLine(const StepRun& run, const VecExample& example,
   EXPECT_EQ(run.makespan, example.expected.makespan);
 }
 
-inline VecExample Example(const std::string& name) {
-  for (const VecExample& example :
-       ReadVecFile(std::string(STEPSIM_SOURCE_DIR) + "/tests/data/schedules.vec")) {
-    if (example.name == name) return example;
+// Everything that is taken in a step is given back.
+inline void ExpectMemoryReturns(const StepRun& run) {
+  std::map<std::string, std::int64_t> left;
+  for (const MemoryEvent& event : run.graph.memory_events()) {
+    left[run.graph.memory_categories()[event.category]] += event.delta.value;
   }
-  ADD_FAILURE() << "no example " << name;
-  return {};
+  for (const auto& [category, bytes] : left) EXPECT_EQ(bytes, 0) << category;
+}
+
+inline VecExample Example(const std::string& name) {
+  return ReadVecExample(STEPSIM_SOURCE_DIR "/tests/data/schedules.vec", name);
 }
 
 }  // namespace stepsim::testing_sharded

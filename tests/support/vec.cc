@@ -147,6 +147,13 @@ std::vector<VecExample> ReadVecFile(const std::string& path) {
   return ParseVec(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
+VecExample ReadVecExample(const std::string& path, const std::string& name) {
+  for (VecExample& example : ReadVecFile(path)) {
+    if (example.name == name) return std::move(example);
+  }
+  throw std::runtime_error(path + " has no example " + name);
+}
+
 TaskGraph BuildVec(const VecExample& example) {
   GraphSketch sketch;
   std::map<std::string, TaskId> tasks, last_host;

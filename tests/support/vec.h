@@ -48,6 +48,8 @@ struct VecExample {
 // All blocks of a text, in order. Throws std::runtime_error with the line number of a bad line.
 std::vector<VecExample> ParseVec(std::string_view text);
 std::vector<VecExample> ReadVecFile(const std::string& path);
+// Throws when the file has no example of that name.
+VecExample ReadVecExample(const std::string& path, const std::string& name);
 
 inline constexpr Duration kVecUnit = std::chrono::microseconds(1);
 

@@ -110,12 +110,7 @@ StepRun RunJob(const JobSpec& job, const Workload& workload) {
 }
 
 VecExample Example(const std::string& name) {
-  for (const VecExample& example :
-       ReadVecFile(std::string(STEPSIM_SOURCE_DIR) + "/tests/data/schedules.vec")) {
-    if (example.name == name) return example;
-  }
-  ADD_FAILURE() << "no example " << name;
-  return {};
+  return ReadVecExample(STEPSIM_SOURCE_DIR "/tests/data/schedules.vec", name);
 }
 
 // Compares a run with an example whose lines are the run's tasks, in host order.

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <map>
 #include <string>
 #include <utility>
 
@@ -103,12 +102,7 @@ TEST(Zero, MemoryReturnsToTheShards) {
                          .stage3_prefetch_bucket_size = kElements,
                          .stage3_max_reuse_distance = kElements});
     job.batch.gradient_accumulation_steps = 2;
-    const StepRun run = RunJob(job, ThreeLayers());
-    std::map<std::string, std::int64_t> left;
-    for (const MemoryEvent& event : run.graph.memory_events()) {
-      left[run.graph.memory_categories()[event.category]] += event.delta.value;
-    }
-    for (const auto& [category, bytes] : left) EXPECT_EQ(bytes, 0) << category << stage;
+    ExpectMemoryReturns(RunJob(job, ThreeLayers()));
   }
 }
 
