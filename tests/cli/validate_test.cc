@@ -170,6 +170,8 @@ TEST_F(ValidateCommand, SaysWhatIsWrong) {
   EXPECT_THAT(Validate({"collectives", kTable, "--leave-one-out", "point"}).err,
               HasSubstr("allowed: system"));
   EXPECT_THAT(Validate({"collectives", Path("absent.csv")}).err, HasSubstr("found no such file"));
+  std::ofstream(Path("empty.csv")).close();
+  EXPECT_THAT(Validate({"collectives", Path("empty.csv")}).err, HasSubstr("found nothing in it"));
   std::ofstream(Path("bad.csv")) << "system_id,gpu\nx,y\n";
   const Answer answer = Validate({"collectives", Path("bad.csv"), "--export", Path("out.csv")});
   EXPECT_EQ(answer.status, 2);

@@ -84,6 +84,7 @@ std::string PercentText(double fraction) { return fmt::format("{:.3f}", fraction
 
 std::string ReadTable(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
+  if (!file) throw ConfigError(Place{path, 0, 0}, "found no such file, or none that may be read");
   const std::size_t limit = CsvLimits{}.max_bytes;
   std::string text;
   std::array<char, 1 << 16> chunk{};
@@ -91,7 +92,9 @@ std::string ReadTable(const std::string& path) {
     file.read(chunk.data(), chunk.size());
     text.append(chunk.data(), static_cast<std::size_t>(file.gcount()));
   }
-  if (text.empty()) throw ConfigError(Place{path, 0, 0}, "found no such file, or nothing in it");
+  if (text.empty()) {
+    throw ConfigError(Place{path, 0, 0}, "found nothing in it, allowed: a header line and rows");
+  }
   return text;
 }
 
