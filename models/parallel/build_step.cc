@@ -1,12 +1,11 @@
 #include "models/parallel/build_step.h"
 
 #include <algorithm>
-#include <map>
-#include <numeric>
 #include <string>
 #include <utility>
 
 #include "models/memory/memory.h"
+#include "models/parallel/process_groups.h"
 #include "models/parallel/strategy.h"
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
@@ -143,23 +142,9 @@ BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread hos
   SIM_CHECK(row != nullptr, "the job names an unknown strategy");
 
   TaskGraphBuilder graph;
-  ProcessGroup replicas{"dp", "data parallel", {}};
-  replicas.ranks.resize(static_cast<std::size_t>(job.gpus()));
-  std::iota(replicas.ranks.begin(), replicas.ranks.end(), 0);
-  const GroupId data_parallel = graph.AddGroup(std::move(replicas));
+  ProcessGroups groups(graph, job.gpus());
   const Sharding sharding = ShardingOf(job);
   const bool is_cut = sharding.shards > 1 && sharding.replicas > 1;
-  std::map<std::pair<std::int64_t, std::int64_t>, GroupId> cut_groups;  // by first rank, stride
-  const auto group_of = [&](const char* name, const char* doc, std::int64_t first,
-                            std::int64_t stride, std::int64_t count) {
-    const auto [position, is_new] = cut_groups.try_emplace({first, stride}, GroupId{});
-    if (!is_new) return position->second;
-    ProcessGroup group{name, doc, {}};
-    for (std::int64_t i = 0; i < count; ++i) {
-      group.ranks.push_back(static_cast<std::int32_t>(first + i * stride));
-    }
-    return position->second = graph.AddGroup(std::move(group));
-  };
 
   Meetings meetings(static_cast<std::size_t>(simulated));
   const LaunchModel model = LaunchModelOf(job, host);
@@ -172,14 +157,13 @@ BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread hos
       graph.AddResidentMemory(id, category, bytes);
     }
     // HSDP: consecutive ranks hold one copy; ranks a copy apart hold the same shard.
-    const std::int64_t in_copy = r % sharding.shards;
     const GroupId shard =
-        is_cut ? group_of("shard", "one copy of the parameters", r - in_copy, 1, sharding.shards)
-               : data_parallel;
-    const GroupId replicate = is_cut ? group_of("replicate", "the same shard of every copy",
-                                                in_copy, sharding.shards, sharding.replicas)
-                                     : data_parallel;
-    const auto strategy = row->make({job, workload, rank, data_parallel, shard, replicate});
+        is_cut ? groups.Of(r, sharding.shards, 1, "shard", "one copy of the parameters")
+               : groups.all();
+    const GroupId replicate = is_cut ? groups.Of(r, sharding.replicas, sharding.shards, "replicate",
+                                                 "the same shard of every copy")
+                                     : groups.all();
+    const auto strategy = row->make({job, workload, rank, groups, groups.all(), shard, replicate});
     StepBuilder builder(job, workload, rank, *strategy);
     for (std::int32_t step = 0; step < StepsOf(job, host); ++step) {
       const HostWork before = rank.host_work();

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "models/parallel/process_groups.h"
 #include "models/parallel/rank_program.h"
 #include "models/spec/job.h"
 #include "models/workload/workload.h"
@@ -54,6 +55,7 @@ struct StrategyContext {
   const JobSpec& job;
   const Workload& workload;
   RankProgram& rank;
+  ProcessGroups& groups;    // to make others
   GroupId data_parallel{};  // the process group of the replicas
   GroupId shard{};          // ranks that hold one copy together; all replicas without HSDP
   GroupId replicate{};      // HSDP: ranks that hold the same shard

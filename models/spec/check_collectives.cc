@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/job_rules.h"
 #include "models/spec/nccl_choice.h"
 #include "sim/base/nearest.h"
 
@@ -24,31 +25,31 @@ bool IsOlderThan(const JobSpec& job, int minor) {
 
 constexpr std::string_view kAlphaBetaText = "collectives.model: alpha_beta";
 constexpr std::array kRows = {
-    IneffectiveCollectiveKey{"collectives.nccl_version", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveCollectiveKey{"collectives.algorithm", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveCollectiveKey{"collectives.protocol", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveCollectiveKey{"collectives.min_ctas", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveCollectiveKey{"collectives.max_ctas", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveCollectiveKey{"collectives.nvls", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveCollectiveKey{"collectives.collnet", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveCollectiveKey{"collectives.registered_buffers", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveCollectiveKey{"collectives.symmetric_memory", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveCollectiveKey{"collectives.cta_policy", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveCollectiveKey{"collectives.corrections", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveCollectiveKey{
+    IneffectiveKey{"collectives.nccl_version", kAlphaBetaText, IsAlphaBeta},
+    IneffectiveKey{"collectives.algorithm", kAlphaBetaText, IsAlphaBeta},
+    IneffectiveKey{"collectives.protocol", kAlphaBetaText, IsAlphaBeta},
+    IneffectiveKey{"collectives.min_ctas", kAlphaBetaText, IsAlphaBeta},
+    IneffectiveKey{"collectives.max_ctas", kAlphaBetaText, IsAlphaBeta},
+    IneffectiveKey{"collectives.nvls", kAlphaBetaText, IsAlphaBeta},
+    IneffectiveKey{"collectives.collnet", kAlphaBetaText, IsAlphaBeta},
+    IneffectiveKey{"collectives.registered_buffers", kAlphaBetaText, IsAlphaBeta},
+    IneffectiveKey{"collectives.symmetric_memory", kAlphaBetaText, IsAlphaBeta},
+    IneffectiveKey{"collectives.cta_policy", kAlphaBetaText, IsAlphaBeta},
+    IneffectiveKey{"collectives.corrections", kAlphaBetaText, IsAlphaBeta},
+    IneffectiveKey{
         "collectives.symmetric_memory",
         "collectives.nccl_version before 2.27, which has no such kernels",
         [](const JobSpec& j) { return j.collectives.symmetric_memory && IsOlderThan(j, 27); }},
-    IneffectiveCollectiveKey{
-        "collectives.cta_policy", "collectives.nccl_version before 2.28, which has no copy engines",
-        [](const JobSpec& j) {
-          return j.collectives.cta_policy == CtaPolicy::kZero && IsOlderThan(j, 28);
-        }},
-    IneffectiveCollectiveKey{"collectives.cta_policy", "collectives.registered_buffers: false",
-                             [](const JobSpec& j) {
-                               return j.collectives.cta_policy == CtaPolicy::kEfficiency &&
-                                      !j.collectives.registered_buffers;
-                             }},
+    IneffectiveKey{"collectives.cta_policy",
+                   "collectives.nccl_version before 2.28, which has no copy engines",
+                   [](const JobSpec& j) {
+                     return j.collectives.cta_policy == CtaPolicy::kZero && IsOlderThan(j, 28);
+                   }},
+    IneffectiveKey{"collectives.cta_policy", "collectives.registered_buffers: false",
+                   [](const JobSpec& j) {
+                     return j.collectives.cta_policy == CtaPolicy::kEfficiency &&
+                            !j.collectives.registered_buffers;
+                   }},
 };
 
 class CollectiveChecker {
@@ -131,7 +132,7 @@ void CheckLatencySettings(const JobSpec& job, FieldReading& reading) {
 
 }  // namespace
 
-std::span<const IneffectiveCollectiveKey> IneffectiveCollectiveKeys() { return kRows; }
+std::span<const IneffectiveKey> IneffectiveCollectiveKeys() { return kRows; }
 
 void CheckCollectives(const JobSpec& job, FieldReading& reading) {
   CollectiveChecker(job, reading).Check();

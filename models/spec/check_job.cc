@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "models/spec/check_collectives.h"
+#include "models/spec/job_rules.h"
 #include "models/spec/sharding.h"
 #include "sim/base/units.h"
 
@@ -22,21 +23,9 @@ const TransformerSpec* TransformerOf(const JobSpec& job) {
 }
 
 bool UsesDdp(const JobSpec& job) { return job.plan.strategy == "ddp"; }
-bool UsesFsdp1(const JobSpec& job) { return job.plan.strategy == "fsdp1"; }
-bool UsesZero(const JobSpec& job) { return job.plan.strategy == "zero"; }
-bool UsesMegatron(const JobSpec& job) { return job.plan.strategy == "megatron"; }
-bool UsesFsdp2(const JobSpec& job) { return job.plan.strategy == "fsdp2"; }
 bool IsParallel(const JobSpec& job) { return job.plan.strategy != "none"; }
 
 // ---- Keys without effect ----
-
-// `path` has no effect in a job for which `holds` is true, because of `reason`, in which {strategy}
-// stands for the job's.
-struct Ineffective {
-  std::string_view path;
-  std::string_view reason;
-  bool (*holds)(const JobSpec&);
-};
 
 bool KeepsFirstBuckets(const JobSpec& job) {
   return job.plan.ddp.find_unused_parameters && !job.plan.ddp.static_graph;
@@ -52,77 +41,61 @@ bool HasNoPositionTable(const JobSpec& job) {
 }
 
 constexpr std::array kIneffective = {
-    Ineffective{"plan.ddp", "plan.strategy: {strategy}",
-                [](const JobSpec& j) { return !UsesDdp(j); }},
-    Ineffective{"plan.fsdp1", "plan.strategy: {strategy}",
-                [](const JobSpec& j) { return !UsesFsdp1(j); }},
-    Ineffective{"plan.fsdp1.wrap_min_parameters", "plan.fsdp1.wrap: layer",
-                [](const JobSpec& j) { return j.plan.fsdp1.wrap == WrapPolicy::kLayer; }},
-    Ineffective{"plan.fsdp1.no_sync", "batch.gradient_accumulation_steps: 1",
-                [](const JobSpec& j) { return j.batch.gradient_accumulation_steps == 1; }},
-    Ineffective{"plan.fsdp1.shard_size", "a sharding_strategy that is not hybrid",
-                [](const JobSpec& j) { return !IsHybrid(j.plan.fsdp1.sharding_strategy); }},
-    Ineffective{"plan.zero", "plan.strategy: {strategy}",
-                [](const JobSpec& j) { return !UsesZero(j); }},
-    Ineffective{"plan.megatron", "plan.strategy: {strategy}",
-                [](const JobSpec& j) { return !UsesMegatron(j); }},
-    Ineffective{"plan.fsdp2", "plan.strategy: {strategy}",
-                [](const JobSpec& j) { return !UsesFsdp2(j); }},
-    Ineffective{"plan.fsdp2.wrap_min_parameters", "plan.fsdp2.wrap: layer",
-                [](const JobSpec& j) { return j.plan.fsdp2.wrap == WrapPolicy::kLayer; }},
-    Ineffective{"plan.fsdp2.requires_gradient_sync", "batch.gradient_accumulation_steps: 1",
-                [](const JobSpec& j) { return j.batch.gradient_accumulation_steps == 1; }},
-    Ineffective{"plan.fsdp2.requires_all_reduce", "one copy of the parameters (no HSDP)",
-                [](const JobSpec& j) { return ShardingOf(j).replicas == 1; }},
-    Ineffective{"plan.data_parallel", "plan.strategy: none",
-                [](const JobSpec& j) { return !IsParallel(j); }},
-    Ineffective{"collectives", "plan.strategy: none",
-                [](const JobSpec& j) { return !IsParallel(j); }},
-    Ineffective{"plan.ddp.bucket_cap_mb", "plan.ddp.bucket_cap_mb_list", HasCapList},
-    Ineffective{"plan.ddp.first_bucket_mb", "plan.ddp.bucket_cap_mb_list", HasCapList},
-    Ineffective{"plan.ddp.bucket_cap_mb", "plan.ddp.iteration: first, which has one bucket",
-                HasOneBucket},
-    Ineffective{"plan.ddp.bucket_cap_mb_list", "plan.ddp.iteration: first, which has one bucket",
-                HasOneBucket},
-    Ineffective{"plan.ddp.first_bucket_mb", "plan.ddp.iteration: first, which has one bucket",
-                HasOneBucket},
-    Ineffective{"plan.ddp.iteration",
-                "plan.ddp.find_unused_parameters: true, which keeps the first iteration's buckets",
-                KeepsFirstBuckets},
-    Ineffective{"plan.ddp.no_sync", "batch.gradient_accumulation_steps: 1",
-                [](const JobSpec& j) { return j.batch.gradient_accumulation_steps == 1; }},
-    Ineffective{"batch.sequence_length", "a model that is a list of layers",
-                [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
-    Ineffective{"kernels", "a model that is a list of layers",
-                [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
-    Ineffective{"attention", "a model that is a list of layers",
-                [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
-    Ineffective{"optimizer_impl", "optimizer: none",
-                [](const JobSpec& j) { return j.optimizer == OptimizerKind::kNone; }},
-    Ineffective{"model.transformer.max_positions", "positions that are not learned",
-                HasNoPositionTable},
-    Ineffective{"network", "nodes: 1", [](const JobSpec& j) { return j.nodes == 1; }},
-    Ineffective{"host.launch", "host.cuda_graphs: true", UsesGraphs},
-    Ineffective{"simulate.launch_overhead", "host.cuda_graphs: true", UsesGraphs},
-    Ineffective{"host.collective_call", "host.cuda_graphs: true", UsesGraphs},
-    Ineffective{"host.graph_launch", "host.cuda_graphs: false",
-                [](const JobSpec& j) { return !UsesGraphs(j); }},
-    Ineffective{"host.collective_call", "plan.strategy: none",
-                [](const JobSpec& j) { return !UsesDdp(j); }},
-    Ineffective{"host.event_handover", "plan.strategy: none",
-                [](const JobSpec& j) { return !UsesDdp(j); }},
-    Ineffective{"host.stream_priority", "plan.strategy: none",
-                [](const JobSpec& j) { return !UsesDdp(j); }},
+    IneffectiveKey{"plan.ddp", "plan.strategy: {strategy}",
+                   [](const JobSpec& j) { return !UsesDdp(j); }},
+    IneffectiveKey{"plan.data_parallel", "plan.strategy: none",
+                   [](const JobSpec& j) { return !IsParallel(j); }},
+    IneffectiveKey{"collectives", "plan.strategy: none",
+                   [](const JobSpec& j) { return !IsParallel(j); }},
+    IneffectiveKey{"plan.ddp.bucket_cap_mb", "plan.ddp.bucket_cap_mb_list", HasCapList},
+    IneffectiveKey{"plan.ddp.first_bucket_mb", "plan.ddp.bucket_cap_mb_list", HasCapList},
+    IneffectiveKey{"plan.ddp.bucket_cap_mb", "plan.ddp.iteration: first, which has one bucket",
+                   HasOneBucket},
+    IneffectiveKey{"plan.ddp.bucket_cap_mb_list", "plan.ddp.iteration: first, which has one bucket",
+                   HasOneBucket},
+    IneffectiveKey{"plan.ddp.first_bucket_mb", "plan.ddp.iteration: first, which has one bucket",
+                   HasOneBucket},
+    IneffectiveKey{
+        "plan.ddp.iteration",
+        "plan.ddp.find_unused_parameters: true, which keeps the first iteration's buckets",
+        KeepsFirstBuckets},
+    IneffectiveKey{"plan.ddp.no_sync", "batch.gradient_accumulation_steps: 1",
+                   [](const JobSpec& j) { return j.batch.gradient_accumulation_steps == 1; }},
+    IneffectiveKey{"batch.sequence_length", "a model that is a list of layers",
+                   [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
+    IneffectiveKey{"kernels", "a model that is a list of layers",
+                   [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
+    IneffectiveKey{"attention", "a model that is a list of layers",
+                   [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
+    IneffectiveKey{"optimizer_impl", "optimizer: none",
+                   [](const JobSpec& j) { return j.optimizer == OptimizerKind::kNone; }},
+    IneffectiveKey{"model.transformer.max_positions", "positions that are not learned",
+                   HasNoPositionTable},
+    IneffectiveKey{"network", "nodes: 1", [](const JobSpec& j) { return j.nodes == 1; }},
+    IneffectiveKey{"host.launch", "host.cuda_graphs: true", UsesGraphs},
+    IneffectiveKey{"simulate.launch_overhead", "host.cuda_graphs: true", UsesGraphs},
+    IneffectiveKey{"host.collective_call", "host.cuda_graphs: true", UsesGraphs},
+    IneffectiveKey{"host.graph_launch", "host.cuda_graphs: false",
+                   [](const JobSpec& j) { return !UsesGraphs(j); }},
+    IneffectiveKey{"host.collective_call", "plan.strategy: none",
+                   [](const JobSpec& j) { return !UsesDdp(j); }},
+    IneffectiveKey{"host.event_handover", "plan.strategy: none",
+                   [](const JobSpec& j) { return !UsesDdp(j); }},
+    IneffectiveKey{"host.stream_priority", "plan.strategy: none",
+                   [](const JobSpec& j) { return !UsesDdp(j); }},
 };
+
+std::vector<std::span<const IneffectiveKey>> AllRules() {
+  return {kIneffective, IneffectiveFsdpKeys(), IneffectiveZeroKeys(), IneffectiveCollectiveKeys()};
+}
 
 // A given key at or below `path` is reported once, at the highest one that was given.
 class EffectChecker {
  public:
   EffectChecker(const JobSpec& job, FieldReading& reading) : job_(job), reading_(reading) {}
 
-  template <class Rules>
-  void Check(const Rules& rules) {
-    for (const auto& rule : rules) {
+  void Check(std::span<const IneffectiveKey> rules) {
+    for (const IneffectiveKey& rule : rules) {
       const auto given = reading_.given.find(rule.path);
       if (given == reading_.given.end() || !rule.holds(job_)) continue;
       const bool is_inside_another = std::any_of(
@@ -163,7 +136,8 @@ void CheckNetworkSettings(const JobSpec& job, FieldReading& reading) {
 
 class JobChecker {
  public:
-  JobChecker(const JobSpec& job, FieldReading& reading) : job_(job), reading_(reading) {}
+  JobChecker(const JobSpec& job, FieldReading& reading)
+      : job_(job), reading_(reading), problems_{job, reading} {}
 
   void Check() {
     CheckCluster();
@@ -181,7 +155,9 @@ class JobChecker {
     }
     CheckHost();
     CheckDdp();
-    CheckSharding();
+    CheckFsdp(problems_);
+    CheckZero(problems_);
+    CheckMegatron(problems_);
   }
 
   void CheckCluster() {
@@ -214,15 +190,10 @@ class JobChecker {
   }
 
  private:
-  // A check is meaningless when one of the values it compares could not be read.
   bool AnyInvalid(std::initializer_list<std::string_view> paths) const {
-    return std::any_of(paths.begin(), paths.end(),
-                       [&](std::string_view path) { return reading_.IsInvalid(path); });
+    return problems_.AnyInvalid(paths);
   }
-
-  void Report(std::string_view path, std::string_view message) {
-    reading_.diagnostics.Add(reading_.PlaceOf(path), fmt::format("{}: {}", path, message));
-  }
+  void Report(std::string_view path, std::string_view message) { problems_.Report(path, message); }
 
   void CheckPeak() {
     const std::string peak = fmt::format("hardware.gpu.peak.{}", ToString(job_.precision.compute));
@@ -251,24 +222,6 @@ class JobChecker {
         "model.transformer.kv_heads",
         fmt::format("heads ({}) must be a multiple of kv_heads ({}); nearest valid: {}", spec.heads,
                     spec.kv_heads, fmt::join(NearestDivisors(spec.heads, spec.kv_heads), ", ")));
-  }
-
-  // The largest divisor below and the smallest above.
-  static std::vector<std::int64_t> NearestDivisors(std::int64_t number, std::int64_t wanted) {
-    std::vector<std::int64_t> divisors;
-    for (std::int64_t d = std::min(wanted, number); d >= 1; --d) {
-      if (number % d == 0) {
-        divisors.push_back(d);
-        break;
-      }
-    }
-    for (std::int64_t d = wanted + 1; d <= number; ++d) {
-      if (number % d == 0) {
-        divisors.push_back(d);
-        break;
-      }
-    }
-    return divisors;
   }
 
   void CheckPositions(const TransformerSpec& spec) {
@@ -381,20 +334,9 @@ class JobChecker {
     }
   }
 
-  void CheckSharding() {
-    if (UsesFsdp1(job_)) CheckShardSize("plan.fsdp1.shard_size", job_.plan.fsdp1.shard_size);
-    if (UsesFsdp2(job_)) CheckShardSize("plan.fsdp2.shard_size", job_.plan.fsdp2.shard_size);
-  }
-
-  void CheckShardSize(std::string_view path, std::int64_t size) {
-    if (size == 0 || AnyInvalid({path, "nodes", "gpus_per_node"})) return;
-    if (size <= job_.gpus() && job_.gpus() % size == 0) return;
-    Report(path, fmt::format("shard_size ({}) must divide the {} GPUs; nearest valid: {}", size,
-                             job_.gpus(), fmt::join(NearestDivisors(job_.gpus(), size), ", ")));
-  }
-
   const JobSpec& job_;
   FieldReading& reading_;
+  JobProblems problems_;
 };
 
 void SetOrigin(FieldReading& reading, std::string_view path, std::string value,
@@ -411,6 +353,27 @@ void SetOrigin(FieldReading& reading, std::string_view path, std::int64_t value,
 }
 
 }  // namespace
+
+void JobProblems::Report(std::string_view path, std::string_view message) const {
+  reading.diagnostics.Add(reading.PlaceOf(path), fmt::format("{}: {}", path, message));
+}
+
+std::vector<std::int64_t> NearestDivisors(std::int64_t number, std::int64_t wanted) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t d = std::min(wanted, number); d >= 1; --d) {
+    if (number % d == 0) {
+      divisors.push_back(d);
+      break;
+    }
+  }
+  for (std::int64_t d = wanted + 1; d <= number; ++d) {
+    if (number % d == 0) {
+      divisors.push_back(d);
+      break;
+    }
+  }
+  return divisors;
+}
 
 void DeriveTransformerDefaults(TransformerSpec& spec, const std::string& path,
                                FieldReading& reading) {
@@ -458,8 +421,7 @@ void DeriveDefaults(JobSpec& job, FieldReading& reading) {
 
 void CheckJob(const JobSpec& job, FieldReading& reading) {
   EffectChecker effect(job, reading);
-  effect.Check(kIneffective);
-  effect.Check(IneffectiveCollectiveKeys());
+  for (const auto rules : AllRules()) effect.Check(rules);
   CheckNetworkSettings(job, reading);
   JobChecker(job, reading).Check();
   if (UsesDdp(job)) CheckCollectives(job, reading);
@@ -475,11 +437,10 @@ void CheckCluster(const JobSpec& job, FieldReading& reading) {
 
 std::vector<std::string_view> KeysWithoutEffect(const JobSpec& job) {
   std::vector<std::string_view> paths;
-  for (const Ineffective& rule : kIneffective) {
-    if (rule.holds(job)) paths.push_back(rule.path);
-  }
-  for (const IneffectiveCollectiveKey& rule : IneffectiveCollectiveKeys()) {
-    if (rule.holds(job)) paths.push_back(rule.path);
+  for (const auto rules : AllRules()) {
+    for (const IneffectiveKey& rule : rules) {
+      if (rule.holds(job)) paths.push_back(rule.path);
+    }
   }
   return paths;
 }

@@ -1,0 +1,51 @@
+// Rules between the values of a job that the tables of fields cannot hold: keys without effect, and
+// combinations that the frameworks refuse. One file of rules for each part of the job.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "models/spec/job.h"
+#include "sim/config/read_fields.h"
+
+namespace stepsim {
+
+// `path` has no effect in a job for which `holds` is true, because of `reason`, in which {strategy}
+// stands for the job's. A key before those below it.
+struct IneffectiveKey {
+  std::string_view path;
+  std::string_view reason;
+  bool (*holds)(const JobSpec&);
+};
+
+std::span<const IneffectiveKey> IneffectiveCollectiveKeys();
+std::span<const IneffectiveKey> IneffectiveFsdpKeys();
+std::span<const IneffectiveKey> IneffectiveZeroKeys();  // and Megatron's
+
+// A job and what was found in reading it: where a check reports.
+struct JobProblems {
+  const JobSpec& job;
+  FieldReading& reading;
+
+  // A check is meaningless when one of the values it compares could not be read.
+  bool AnyInvalid(std::initializer_list<std::string_view> paths) const {
+    return std::any_of(paths.begin(), paths.end(),
+                       [&](std::string_view path) { return reading.IsInvalid(path); });
+  }
+  void Report(std::string_view path, std::string_view message) const;  // "<path>: <message>"
+
+};
+
+// Combinations that FSDP, DeepSpeed and Megatron refuse, each with their rule.
+void CheckFsdp(const JobProblems& problems);
+void CheckZero(const JobProblems& problems);
+void CheckMegatron(const JobProblems& problems);
+
+// The largest divisor at or below and the smallest above.
+std::vector<std::int64_t> NearestDivisors(std::int64_t number, std::int64_t wanted);
+
+}  // namespace stepsim
