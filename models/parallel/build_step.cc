@@ -43,7 +43,7 @@ class StepBuilder {
         strategy_.BeforeForwardOf(moment, unit, op);
         const TaskId task =
             rank_.Launch(rank_.compute(), op.forward, NameOf(unit, op) + ".forward");
-        rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", op.saved);
+        rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", op.kept());
         strategy_.AfterForwardOf(moment, unit, op);
       }
       strategy_.AfterForward(moment, unit);
@@ -55,12 +55,28 @@ class StepBuilder {
       const auto unit = static_cast<std::int32_t>(u);
       strategy_.BeforeBackward(moment, unit);
       const auto& operators = workload_.units[u].operators;
-      for (auto op = operators.rbegin(); op != operators.rend(); ++op)
-        BackwardOf(moment, unit, *op);
+      for (std::size_t i = operators.size(); i-- > 0;) {
+        RunAgainBefore(moment, {unit, static_cast<std::int32_t>(i)});
+        BackwardOf(moment, unit, operators[i]);
+      }
       strategy_.AfterBackward(moment, unit);
     }
     rank_.SetPosition(Phase::kOther, {moment.microstep, moment.step});
     strategy_.AfterLastBackward(moment);
+  }
+
+  // What a checkpoint has thrown away is made anew.
+  void RunAgainBefore(const Moment& moment, OperatorPlace place) {
+    for (const Rerun& rerun : workload_.RerunsBefore(place)) {
+      for (const Rerun::Step& step : rerun.steps) {
+        const Operator& op = workload_.OperatorAt(step.place);
+        strategy_.BeforeRerunOf(moment, op);
+        const TaskId task =
+            rank_.Launch(rank_.compute(), op.forward, NameOf(step.place.unit, op) + ".recompute");
+        rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", step.remade);
+        strategy_.AfterRerunOf(moment, op);
+      }
+    }
   }
 
   // The input gradient first, then the weight gradient; then autograd's hooks fire.
@@ -70,7 +86,8 @@ class StepBuilder {
     TaskId last = LaunchAll(op.backward_input, name + ".dgrad");
     if (!op.backward_weight.empty()) last = LaunchAll(op.backward_weight, name + ".wgrad");
     if (last == kNoId<TaskId>) last = rank_.Record(rank_.compute()).last;
-    rank_.graph().AddMemoryEvent(last, /*at_end=*/true, "activations", Bytes{} - op.saved);
+    rank_.graph().AddMemoryEvent(last, /*at_end=*/true, "activations",
+                                 Bytes{} - op.saved - op.held);
     for (const std::int32_t p : op.parameters_ready) {
       const ParameterTensor& parameter = workload_.parameters[static_cast<std::size_t>(p)];
       if (strategy_.AccumulatesGradients(moment)) {

@@ -20,14 +20,20 @@ namespace {
 class ModuleTrace {
  public:
   explicit ModuleTrace(const Workload& workload) {
-    std::vector<const Operator*> owners;
     for (const ModelUnit& unit : workload.units) {
-      for (const Operator& op : unit.operators) {
-        if (!op.parameters_ready.empty()) owners.push_back(&op);
+      for (const Operator& op : unit.operators) Add(op, workload);
+    }
+    for (auto u = static_cast<std::int32_t>(workload.units.size()); u-- > 0;) {
+      const auto& operators = workload.units[static_cast<std::size_t>(u)].operators;
+      for (auto i = static_cast<std::int32_t>(operators.size()); i-- > 0;) {
+        for (const Rerun& rerun : workload.RerunsBefore({u, i})) {
+          for (const Rerun::Step& step : rerun.steps) {
+            Add(workload.OperatorAt(step.place), workload);
+          }
+        }
+        Add(operators[static_cast<std::size_t>(i)], workload);
       }
     }
-    for (const Operator* op : owners) Add(*op, workload);
-    for (auto op = owners.rbegin(); op != owners.rend(); ++op) Add(**op, workload);
   }
 
   std::size_t size() const { return uses_.size(); }
@@ -45,6 +51,7 @@ class ModuleTrace {
 
  private:
   void Add(const Operator& op, const Workload& workload) {
+    if (op.parameters_ready.empty()) return;
     if (before_.empty()) before_.push_back(0);
     std::int64_t elements = 0;
     for (const std::int32_t p : op.parameters_ready) {
@@ -100,6 +107,10 @@ class Zero3 : public Strategy {
   void AfterBackwardOf(const Moment& moment, std::int32_t, const Operator& op) override {
     Release(moment.rank, op);
   }
+
+  // A checkpoint's rerun calls the modules' forward hooks again.
+  void BeforeRerunOf(const Moment& moment, const Operator& op) override { Fetch(moment.rank, op); }
+  void AfterRerunOf(const Moment& moment, const Operator& op) override { Release(moment.rank, op); }
 
   // The full bucket is reduced first, on a stream that does not wait for compute at that point; the
   // copy into the single buffer queues behind it.
