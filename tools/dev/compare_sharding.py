@@ -58,6 +58,7 @@ STRATEGIES = {
                                                 reshard_after_forward="false"),
     "FSDP2, HSDP over 2 nodes": plan("fsdp2", reduce_dtype="fp32", shard_size=8),
 }
+GPU_GIB = 80
 DEPTHS = [0, 1, 2, 4, 8]
 MICROSTEPS = [1, 2, 4, 8, 16]
 FLAVOURS = {
@@ -158,19 +159,25 @@ def style():
 def plot_strategies(rows):
     figure, panels = plt.subplots(1, len(NETWORKS), figsize=(15, 5), sharey=True)
     for panel, network in zip(panels, NETWORKS):
-        for i, row in enumerate(r for r in rows if r["network"] == network):
-            panel.scatter(float(row["step_ms"]) / 1e3, float(row["memory_gib"]), s=60,
-                          color=PALETTE[i % len(PALETTE)], marker=MARKERS[(i * 3) % len(MARKERS)],
-                          label=row["strategy"], zorder=3)
-        panel.axhline(80, color="#D55E00", linewidth=1, linestyle="--")
+        mine = [r for r in rows if r["network"] == network][::-1]
+        steps = [float(r["step_ms"]) / 1e3 for r in mine]
+        exposed = [float(r["exposed_ms"]) / 1e3 for r in mine]
+        lines = range(len(mine))
+        panel.barh(lines, [s - e for s, e in zip(steps, exposed)], color=PALETTE[0],
+                   label="compute and the rest")
+        panel.barh(lines, exposed, left=[s - e for s, e in zip(steps, exposed)], color=PALETTE[1],
+                   label="exposed communication")
+        for line, row, step in zip(lines, mine, steps):
+            fits = float(row["memory_gib"]) <= GPU_GIB
+            panel.text(step, line, f" {float(row['memory_gib']):.0f} GiB" + ("" if fits else ", too much"),
+                       va="center", fontsize=8, color="#333333" if fits else "#D55E00")
+        panel.set_yticks(lines, [r["strategy"] for r in mine])
         panel.set_title(network)
         panel.set_xlabel("step, s")
-        panel.set_xlim(left=0)
-        panel.set_ylim(bottom=0)
-    panels[0].set_ylabel("peak memory, GiB (dashed: the GPU's 80)")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="lower center", ncol=4, frameon=False,
-                  fontsize=9)
-    figure.tight_layout(rect=(0, 0.14, 1, 1))
+        panel.set_xlim(0, max(steps) * 1.45)
+        panel.grid(axis="y", visible=False)
+    panels[0].legend(loc="lower left", bbox_to_anchor=(-0.05, -0.3), ncol=2, frameon=False)
+    figure.tight_layout()
     figure.savefig(RESULTS / "strategies.png", dpi=110, metadata={"Software": None})
     plt.close(figure)
 
