@@ -65,7 +65,8 @@ StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workloa
   context.hardware_flops = HardwareFlops(workload) * microsteps;
   context.peak = PeakOf(job.hardware.gpu, job.precision.compute);
   context.peak_dtype = job.precision.compute;
-  context.gpu_memory = job.hardware.gpu.memory;
+  context.gpu_memory = job.memory_limit();
+  context.allocator_slack = job.memory.allocator_slack;
   context.confidence = Confidence(job);
   context.assumptions = Assumptions(resolved);
   context.resolved_json = resolved.resolved_json;
