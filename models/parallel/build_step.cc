@@ -22,6 +22,7 @@ class StepBuilder {
 
   void BuildStepNumber(std::int32_t step) {
     const auto microsteps = static_cast<std::int32_t>(job_.batch.gradient_accumulation_steps);
+    rank_.BeginStep();
     for (std::int32_t m = 0; m < microsteps; ++m) {
       const Moment moment{rank_, m, step, m == 0, m + 1 == microsteps};
       rank_.SetPosition(Phase::kForward, {m, step});
@@ -121,8 +122,7 @@ LaunchModel LaunchModelOf(const JobSpec& job, HostThread host) {
 // A host that runs ahead is at its steady pace from the second step on: in the first it starts
 // together with the device. Before the very first iteration of a job there is nothing.
 std::int64_t StepsOf(const JobSpec& job, HostThread host) {
-  const bool is_first =
-      job.plan.strategy == "ddp" && job.plan.ddp.iteration == DdpIteration::kFirst;
+  const bool is_first = IsFirstIteration(job);
   const bool runs_ahead = host == HostThread::kLaunches && !job.host.synchronize;
   return std::max<std::int64_t>(job.simulate.steps, runs_ahead && !is_first ? 2 : 1);
 }

@@ -78,11 +78,11 @@ constexpr std::array kIneffective = {
     IneffectiveKey{"host.graph_launch", "host.cuda_graphs: false",
                    [](const JobSpec& j) { return !UsesGraphs(j); }},
     IneffectiveKey{"host.collective_call", "plan.strategy: none",
-                   [](const JobSpec& j) { return !UsesDdp(j); }},
+                   [](const JobSpec& j) { return !IsParallel(j); }},
     IneffectiveKey{"host.event_handover", "plan.strategy: none",
-                   [](const JobSpec& j) { return !UsesDdp(j); }},
+                   [](const JobSpec& j) { return !IsParallel(j); }},
     IneffectiveKey{"host.stream_priority", "plan.strategy: none",
-                   [](const JobSpec& j) { return !UsesDdp(j); }},
+                   [](const JobSpec& j) { return !IsParallel(j); }},
 };
 
 std::vector<std::span<const IneffectiveKey>> AllRules() {
@@ -424,7 +424,7 @@ void CheckJob(const JobSpec& job, FieldReading& reading) {
   for (const auto rules : AllRules()) effect.Check(rules);
   CheckNetworkSettings(job, reading);
   JobChecker(job, reading).Check();
-  if (UsesDdp(job)) CheckCollectives(job, reading);
+  if (IsParallel(job)) CheckCollectives(job, reading);
 }
 
 void CheckCluster(const JobSpec& job, FieldReading& reading) {

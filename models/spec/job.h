@@ -39,6 +39,8 @@ struct DdpPlan {
 struct ParallelPlan {
   std::string strategy = "ddp";    // a row of models/parallel's table: "ddp", ...
   std::int64_t data_parallel = 0;  // 0: all GPUs
+  // What-if of sharded strategies: gathers as early as their inputs allow, memory without limit.
+  bool ideal = false;
   DdpPlan ddp;
   Fsdp1Plan fsdp1;
   Fsdp2Plan fsdp2;
@@ -95,6 +97,10 @@ struct JobSpec {
 };
 
 HostTimes TimesOf(const JobSpec& job);
+StreamPriority PriorityOf(const JobSpec& job);  // of the communication streams
+
+// Is the very first iteration asked for, which comes once and after nothing?
+bool IsFirstIteration(const JobSpec& job);
 
 struct ResolvedJob {
   JobSpec job;

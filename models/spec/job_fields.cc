@@ -87,6 +87,9 @@ const StructTable<ParallelPlan>& PlanFields() {
       Field("data_parallel", &ParallelPlan::data_parallel, "replicas of the model; 0: all GPUs")
           .Range(0, 1e9)
           .Aliases({"dp", "data_parallel_size", "data_parallel_replicate_degree"}),
+      Field("ideal", &ParallelPlan::ideal,
+            "a ceiling for sharded strategies: every gather as early as its inputs allow, memory "
+            "without limit, reductions on a communicator of their own"),
       Field("ddp", &ParallelPlan::ddp, DdpFields(), "PyTorch DistributedDataParallel"),
       Field("fsdp1", &ParallelPlan::fsdp1, Fsdp1Fields(), "PyTorch FullyShardedDataParallel"),
       Field("fsdp2", &ParallelPlan::fsdp2, Fsdp2Fields(), "PyTorch fully_shard"),
@@ -173,6 +176,12 @@ const StructTable<JobSpec>& JobFields() {
           .Choices({"palm", "megatron", "torchtitan", "causal"}),
   };
   return table;
+}
+
+bool IsFirstIteration(const JobSpec& job) {
+  const ParallelPlan& plan = job.plan;
+  return (plan.strategy == "ddp" && plan.ddp.iteration == DdpIteration::kFirst) ||
+         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == FsdpIteration::kFirst);
 }
 
 }  // namespace stepsim
