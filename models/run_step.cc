@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "models/costly_settings.h"
 #include "models/host_pace.h"
 #include "models/simulate_job.h"
 #include "models/step_context.h"
@@ -32,7 +33,8 @@ StepResult RunStep(const ResolvedJob& resolved) {
   if (!job.host.synchronize) LimitCeilings(step.pace, &report);
   AddTrust(step.graph, step.priced, job, &report);  // how far is it to be trusted?
   AddHostWarning(job, step.pace, &report);
-  AddWarnings(&report);  // what should the user know besides?
+  AddWarnings(&report);             // what should the user know besides?
+  AddCostlySettings(job, &report);  // which settings cost time for nothing?
   return {std::move(step.graph), std::move(step.timeline), std::move(report)};
 }
 
