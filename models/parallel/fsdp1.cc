@@ -117,7 +117,7 @@ class Fsdp1 : public GroupedStrategy {
   void GatherBeforehand(RankProgram& rank) {
     rank.LaunchBeforehand(true);
     for (std::size_t g = 0; g < group_count(); ++g) Unshard(rank, g);
-    for (std::size_t g = group_count(); FreesAfterForward() && --g > kRoot;) {
+    for (std::size_t g = group_count(); FreesAfterForward() && MakesCopies() && --g > kRoot;) {
       if (GroupAt(g).elements > 0) states_[g].gathered_for_backward = Gather(rank, g);
     }
     rank.LaunchBeforehand(false);
