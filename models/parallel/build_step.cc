@@ -122,7 +122,8 @@ LaunchModel LaunchModelOf(const JobSpec& job, HostThread host) {
 // together with the device. Before the very first iteration of a job there is nothing.
 std::int64_t StepsOf(const JobSpec& job, HostThread host) {
   const bool is_first =
-      job.plan.strategy == "ddp" && job.plan.ddp.iteration == DdpIteration::kFirst;
+      (job.plan.strategy == "ddp" && job.plan.ddp.iteration == DdpIteration::kFirst) ||
+      (job.plan.strategy == "megatron" && job.plan.megatron.is_first_iteration());
   const bool runs_ahead = host == HostThread::kLaunches && !job.host.synchronize;
   return std::max<std::int64_t>(job.simulate.steps, runs_ahead && !is_first ? 2 : 1);
 }
@@ -163,7 +164,7 @@ BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread hos
     const GroupId replicate = is_cut ? groups.Of(r, sharding.replicas, sharding.shards, "replicate",
                                                  "the same shard of every copy")
                                      : groups.all();
-    const auto strategy = row->make({job, workload, rank, groups, groups.all(), shard, replicate});
+    const auto strategy = row->make({job, workload, rank, groups, groups.all(), shard, replicate, r});
     StepBuilder builder(job, workload, rank, *strategy);
     for (std::int32_t step = 0; step < StepsOf(job, host); ++step) {
       const HostWork before = rank.host_work();
