@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "models/costly_settings.h"
 #include "models/host_pace.h"
-#include "models/microstep_advice.h"
 #include "models/simulate_job.h"
 #include "models/step_context.h"
 #include "models/step_trust.h"
@@ -33,8 +33,8 @@ StepResult RunStep(const ResolvedJob& resolved) {
   if (!job.host.synchronize) LimitCeilings(step.pace, &report);
   AddTrust(step.graph, step.priced, job, &report);  // how far is it to be trusted?
   AddHostWarning(job, step.pace, &report);
-  AddWarnings(&report);                // what should the user know besides?
-  AddMicrostepWarnings(job, &report);  // what is sent more often than it must be?
+  AddWarnings(&report);             // what should the user know besides?
+  AddCostlySettings(job, &report);  // which settings cost time for nothing?
   return {std::move(step.graph), std::move(step.timeline), std::move(report)};
 }
 

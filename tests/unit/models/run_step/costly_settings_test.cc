@@ -1,6 +1,6 @@
-// Is communication in every micro-step named, with the price that the simulation of the alternative
-// gives? Which strategy sends what is the frameworks' semantics (models/README.md).
-#include "models/microstep_advice.h"
+// Are settings that cost time for nothing named, with the price that the simulation of the
+// alternative gives? What the strategies send is the frameworks' semantics (models/README.md).
+#include "models/costly_settings.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -29,26 +29,25 @@ StepReport ReportOf(const std::string& job, const std::vector<std::string>& sets
   return RunStep(testing::LoadShipped(job, sets)).report;
 }
 
-TEST(AddMicrostepWarnings, TheNumbersAreThoseOfTheTwoJobs) {
+TEST(AddCostlySettings, TheNumbersAreThoseOfTheTwoJobs) {
   const StepReport every = ReportOf(kDdp, {"plan.ddp.no_sync=false"});
   const StepReport once = ReportOf(kDdp, {});
   EXPECT_THAT(once.context.warnings, IsEmpty());
   ASSERT_EQ(every.context.warnings.size(), 1u);
   EXPECT_THAT(
       every.context.warnings[0],
-      HasSubstr(fmt::format("gradients are reduced in each of 5 micro-steps; "
-                            "plan.ddp.no_sync: true does so once: step {} -> {}",
+      HasSubstr(fmt::format("gradients are reduced in each of 5 micro-steps: step {} -> {}",
                             FormatTime(every.account().step), FormatTime(once.account().step))));
 }
 
-TEST(AddMicrostepWarnings, SilentWithoutAccumulationOrPeers) {
+TEST(AddCostlySettings, SilentWithoutAccumulationOrPeers) {
   EXPECT_THAT(ReportOf(kDdp, {"plan.ddp.no_sync=false", "gpus_per_node=1"}).context.warnings,
               IsEmpty());
   EXPECT_THAT(ReportOf(kFsdp2, {}).context.warnings, IsEmpty());
 }
 
 // FSDP2 reduces per micro-step by default; over a slow network that shows.
-TEST(AddMicrostepWarnings, ShardedGradientsPerMicrostep) {
+TEST(AddCostlySettings, ShardedGradientsPerMicrostep) {
   const auto warnings = ReportOf(kFsdp2, {"batch.gradient_accumulation_steps=4",
                                           "hardware.network.link.bandwidth=25 Gb/s"})
                             .context.warnings;
@@ -57,7 +56,7 @@ TEST(AddMicrostepWarnings, ShardedGradientsPerMicrostep) {
 }
 
 // Stage 1 sends once: nothing to say. Stage 2 cannot: the stage is the knob.
-TEST(AddMicrostepWarnings, ZeroByStage) {
+TEST(AddCostlySettings, ZeroByStage) {
   const std::vector<std::string> zero = {"plan.fsdp2=null", "plan.strategy=zero",
                                          "batch.gradient_accumulation_steps=4",
                                          "hardware.network.link.bandwidth=25 Gb/s"};
@@ -68,6 +67,15 @@ TEST(AddMicrostepWarnings, ZeroByStage) {
   };
   EXPECT_THAT(with_stage("1"), Not(Contains(HasSubstr("micro-steps"))));
   EXPECT_THAT(with_stage("2"), Contains(HasSubstr("with plan.zero.stage: 1")));
+}
+
+// UC050: Megatron's tensor parallelism wants one hardware queue, FSDP2 wants many.
+TEST(AddCostlySettings, OneHardwareQueueUnderFsdp2) {
+  const auto warnings = [](const std::string& connections) {
+    return ReportOf(kFsdp2, {"host.max_connections=" + connections}).context.warnings;
+  };
+  EXPECT_THAT(warnings("1"), Contains(HasSubstr("host.max_connections: 32")));
+  EXPECT_THAT(warnings("32"), IsEmpty());
 }
 
 }  // namespace
