@@ -163,7 +163,7 @@ BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread hos
     const GroupId replicate = is_cut ? groups.Of(r, sharding.replicas, sharding.shards, "replicate",
                                                  "the same shard of every copy")
                                      : groups.all();
-    const auto strategy = row->make({job, workload, rank, groups, groups.all(), shard, replicate});
+    const auto strategy = row->make({job, workload, rank, groups, groups.all(), shard, replicate, r});
     StepBuilder builder(job, workload, rank, *strategy);
     for (std::int32_t step = 0; step < StepsOf(job, host); ++step) {
       const HostWork before = rank.host_work();

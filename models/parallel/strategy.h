@@ -59,6 +59,7 @@ struct StrategyContext {
   GroupId data_parallel{};  // the process group of the replicas
   GroupId shard{};          // ranks that hold one copy together; all replicas without HSDP
   GroupId replicate{};      // HSDP: ranks that hold the same shard
+  std::int64_t global_rank = 0;
 };
 
 struct StrategyRow {

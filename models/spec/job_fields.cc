@@ -181,7 +181,8 @@ const StructTable<JobSpec>& JobFields() {
 bool IsFirstIteration(const JobSpec& job) {
   const ParallelPlan& plan = job.plan;
   return (plan.strategy == "ddp" && plan.ddp.iteration == DdpIteration::kFirst) ||
-         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == FsdpIteration::kFirst);
+         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == FsdpIteration::kFirst) ||
+         (plan.strategy == "megatron" && plan.megatron.is_first_iteration());
 }
 
 }  // namespace stepsim
