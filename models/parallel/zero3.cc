@@ -54,8 +54,8 @@ class Zero3 : public Strategy {
     if (IsModule(unit, op)) fetcher_.Release(moment.rank);
   }
   void BeforeBackward(const Moment& moment, std::int32_t unit) override {
-    is_in_leaf_ = IsLeaf(unit);
-    if (is_in_leaf_) fetcher_.Fetch(moment.rank);
+    leaf_ = IsLeaf(unit) ? unit : kNoLeaf;
+    if (leaf_ != kNoLeaf) fetcher_.Fetch(moment.rank);
   }
   void BeforeBackwardOf(const Moment& moment, std::int32_t unit, const Operator& op) override {
     if (IsModule(unit, op)) fetcher_.Fetch(moment.rank);
@@ -64,11 +64,20 @@ class Zero3 : public Strategy {
     if (IsModule(unit, op)) fetcher_.Release(moment.rank);
   }
 
+  // A checkpoint's rerun calls the modules' forward hooks again; the leaf module whose backward it
+  // is has all of its parameters.
+  void BeforeRerunOf(const Moment& moment, std::int32_t unit, const Operator& op) override {
+    if (UsesParameters(op) && unit != leaf_) fetcher_.Fetch(moment.rank);
+  }
+  void AfterRerunOf(const Moment& moment, std::int32_t unit, const Operator& op) override {
+    if (UsesParameters(op) && unit != leaf_) fetcher_.Release(moment.rank);
+  }
+
   // Gradients of a leaf module are handed over when all of it is done.
   void GradientReady(const Moment& moment, std::int32_t parameter) override {
     moment.rank.graph().AddMemoryEvent(moment.rank.Record(moment.rank.compute()).last,
                                        /*at_end=*/true, "unsharded_gradients", BytesOf(parameter));
-    if (is_in_leaf_) {
+    if (leaf_ != kNoLeaf) {
       of_leaf_.push_back(parameter);
     } else {
       Add(moment, parameter);
@@ -77,7 +86,7 @@ class Zero3 : public Strategy {
   void AfterBackward(const Moment& moment, std::int32_t unit) override {
     if (!IsLeaf(unit)) return;
     for (const std::int32_t p : std::exchange(of_leaf_, {})) Add(moment, p);
-    is_in_leaf_ = false;
+    leaf_ = kNoLeaf;
     fetcher_.Release(moment.rank);
   }
 
@@ -105,10 +114,11 @@ class Zero3 : public Strategy {
 
  private:
   static constexpr std::size_t kMostEvents = 2;
+  static constexpr std::int32_t kNoLeaf = -1;
 
   bool IsLeaf(std::int32_t unit) const { return fetcher_.modules().IsLeaf(unit); }
   bool IsModule(std::int32_t unit, const Operator& op) const {
-    return !IsLeaf(unit) && (!op.parameters_ready.empty() || !op.also_uses.empty());
+    return !IsLeaf(unit) && UsesParameters(op);
   }
   std::int64_t ElementsOf(std::int32_t p) const {
     return workload_.parameters[static_cast<std::size_t>(p)].elements;
@@ -192,7 +202,7 @@ class Zero3 : public Strategy {
   std::vector<std::int32_t> bucket_;
   std::int64_t held_ = 0;  // elements in it
   int buckets_ = 0;
-  bool is_in_leaf_ = false;             // backward is
+  std::int32_t leaf_ = kNoLeaf;         // the leaf module whose backward runs
   std::vector<std::int32_t> of_leaf_;   // gradients that wait for its end
   std::deque<StreamEvent> reductions_;  // that the host may have to wait for
 };

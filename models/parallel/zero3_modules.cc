@@ -4,31 +4,58 @@
 #include <utility>
 
 namespace stepsim {
-namespace {
-
-bool UsesParameters(const Operator& op) {
-  return !op.parameters_ready.empty() || !op.also_uses.empty();
-}
-
-}  // namespace
-
 ZeroModules::ZeroModules(const Workload& workload, const ZeroPlan& plan)
     : workload_(workload), uses_of_(workload.parameters.size()) {
   for (const ModelUnit& unit : workload.units) {
     is_leaf_.push_back(IsFetchedWhole(unit, plan));
+    std::vector<std::size_t>& modules = module_of_.emplace_back();
     FetchedModule whole;
     for (const Operator& op : unit.operators) {
+      modules.push_back(modules_.size());
       if (!UsesParameters(op)) continue;
       Add(op, whole);
       if (!is_leaf_.back()) Close(std::exchange(whole, {}));
     }
     if (is_leaf_.back()) Close(std::move(whole));
   }
+  for (std::size_t m = 0; m < modules_.size(); ++m) uses_.push_back(m);
+  RecordBackward();
   before_.push_back(0);
   for (std::size_t use = 0; use < use_count(); ++use) {
     before_.push_back(before_.back() + ModuleOf(use).elements);
     for (const std::int32_t p : ModuleOf(use).parameters) {
       uses_of_[static_cast<std::size_t>(p)].push_back(use);
+    }
+  }
+}
+
+void ZeroModules::RecordBackward() {
+  for (std::size_t u = workload_.units.size(); u-- > 0;) {
+    const auto& operators = workload_.units[u].operators;
+    if (is_leaf_[u]) uses_.push_back(module_of_[u].front());
+    for (std::size_t i = operators.size(); i-- > 0;) {
+      RecordReruns({static_cast<std::int32_t>(u), static_cast<std::int32_t>(i)});
+      if (!is_leaf_[u] && UsesParameters(operators[i])) uses_.push_back(module_of_[u][i]);
+    }
+  }
+}
+
+// A leaf module that runs again in the backward of another one is fetched operator by operator.
+void ZeroModules::RecordReruns(OperatorPlace before) {
+  for (const Rerun& rerun : workload_.RerunsBefore(before)) {
+    for (const Rerun::Step& step : rerun.steps) {
+      const auto unit = static_cast<std::size_t>(step.place.unit);
+      const Operator& op = workload_.OperatorAt(step.place);
+      const bool is_there = is_leaf_[unit] && step.place.unit == before.unit;
+      if (!UsesParameters(op) || is_there) continue;
+      if (is_leaf_[unit]) {
+        uses_.push_back(modules_.size());
+        FetchedModule alone;
+        Add(op, alone);
+        Close(std::move(alone));
+      } else {
+        uses_.push_back(module_of_[unit][static_cast<std::size_t>(step.place.op)]);
+      }
     }
   }
 }

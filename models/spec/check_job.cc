@@ -86,7 +86,8 @@ constexpr std::array kIneffective = {
 };
 
 std::vector<std::span<const IneffectiveKey>> AllRules() {
-  return {kIneffective, IneffectiveFsdpKeys(), IneffectiveZeroKeys(), IneffectiveCollectiveKeys()};
+  return {kIneffective, IneffectiveFsdpKeys(), IneffectiveZeroKeys(), IneffectiveMemoryKeys(),
+          IneffectiveCollectiveKeys()};
 }
 
 // A given key at or below `path` is reported once, at the highest one that was given.
@@ -158,6 +159,7 @@ class JobChecker {
     CheckFsdp(problems_);
     CheckZero(problems_);
     CheckMegatron(problems_);
+    CheckMemory(problems_);
   }
 
   void CheckCluster() {

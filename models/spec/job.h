@@ -10,6 +10,7 @@
 #include "models/spec/fsdp_spec.h"
 #include "models/spec/hardware.h"
 #include "models/spec/host_spec.h"
+#include "models/spec/memory_spec.h"
 #include "models/spec/model.h"
 #include "models/spec/zero_spec.h"
 #include "sim/base/dtype.h"
@@ -85,6 +86,7 @@ struct JobSpec {
   PrecisionSpec precision;
   KernelMode kernels = KernelMode::kEager;  // the memory-bound ones of a transformer
   AttentionKind attention = AttentionKind::kFlash;
+  RecomputeSpec recompute;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   OptimizerImpl optimizer_impl = OptimizerImpl::kForeach;
   HostSpec host;

@@ -162,6 +162,9 @@ const StructTable<JobSpec>& JobFields() {
             "hand (Apex, Transformer Engine, Liger)"),
       Field("attention", &J::attention, kAttentionNames,
             "flash: one kernel, the scores stay on chip; unfused: the scores go through HBM"),
+      Field("recompute", &J::recompute, RecomputeFields(),
+            "activation recomputation (checkpointing): what backward runs again instead of keeping")
+          .Aliases({"activation_checkpoint"}),
       Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
       Field("optimizer_impl", &J::optimizer_impl, kOptimizerImplNames,
             "torch.optim's implementation: foreach, fused or for_loop"),

@@ -25,6 +25,7 @@ struct IneffectiveKey {
 std::span<const IneffectiveKey> IneffectiveCollectiveKeys();
 std::span<const IneffectiveKey> IneffectiveFsdpKeys();
 std::span<const IneffectiveKey> IneffectiveZeroKeys();  // and Megatron's
+std::span<const IneffectiveKey> IneffectiveMemoryKeys();  // and those of recomputation
 
 // A job and what was found in reading it: where a check reports.
 struct JobProblems {
@@ -44,6 +45,7 @@ struct JobProblems {
 void CheckFsdp(const JobProblems& problems);
 void CheckZero(const JobProblems& problems);
 void CheckMegatron(const JobProblems& problems);
+void CheckMemory(const JobProblems& problems);
 
 // The largest divisor at or below and the smallest above.
 std::vector<std::int64_t> NearestDivisors(std::int64_t number, std::int64_t wanted);
