@@ -65,6 +65,12 @@ KeyRow Refuses(std::string_view key, std::vector<std::string_view> neutral, std:
   return {key, KeyRow::Use::kRefuses, what, {}, std::move(neutral)};
 }
 
+std::vector<KeyRow> Joined(std::initializer_list<std::vector<KeyRow>> tables) {
+  std::vector<KeyRow> all;
+  for (const std::vector<KeyRow>& table : tables) all.insert(all.end(), table.begin(), table.end());
+  return all;
+}
+
 std::string LowerText(const ConfigNode& node) { return node.IsScalar() ? Lower(node.text) : ""; }
 
 KeyReader::KeyReader(const ConfigNode& root, std::span<const KeyRow> rows, ImportedJob& job,

@@ -10,8 +10,8 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +47,8 @@ KeyRow Reads(std::string_view key);
 KeyRow NoEffect(std::string_view key, std::string_view why);
 // Any value but these asks for something that is not simulated. Letter case does not count.
 KeyRow Refuses(std::string_view key, std::vector<std::string_view> neutral, std::string_view what);
+
+std::vector<KeyRow> Joined(std::initializer_list<std::vector<KeyRow>> tables);
 
 // Reads one file by one table.
 class KeyReader {

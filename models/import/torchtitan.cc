@@ -21,8 +21,9 @@ constexpr std::string_view kWhenOn = "only with a feature that is off";
 
 const std::vector<WordPair> kDtypes = {{"bfloat16", "bf16"}, {"float32", "fp32"}};
 
-const std::vector<KeyRow>& Rows() {
-  static const std::vector<KeyRow> rows = {
+// The run, the network and the optimizer.
+std::vector<KeyRow> RunRows() {
+  return {
       Takes("job.description", "name"),
       NoEffect("job.*", "logging"),
       NoEffect("profiling.*", "profiling"),
@@ -50,6 +51,19 @@ const std::vector<KeyRow>& Rows() {
       NoEffect("optimizer.lr", "learning rate"),
       NoEffect("optimizer.*", "the optimizer's numbers"),
 
+      Refuses("activation_checkpoint.mode", {"none"}, "activation recomputation"),
+      NoEffect("activation_checkpoint.*", kWhenOn),
+      NoEffect("float8.*", "only with model.converters"),
+      NoEffect("mx.*", "only with model.converters"),
+      NoEffect("quantize.*", "only with model.converters"),
+      Refuses("fault_tolerance.enable", {"false"}, "torchft"),
+      NoEffect("fault_tolerance.*", kWhenOn),
+  };
+}
+
+// A step.
+std::vector<KeyRow> TrainingRows() {
+  return {
       Takes("training.local_batch_size", "batch.micro_batch_size"),
       Takes("training.batch_size", "batch.micro_batch_size"),
       Reads("training.global_batch_size"),
@@ -74,8 +88,12 @@ const std::vector<KeyRow>& Rows() {
       Reads("compile.components"),
       Refuses("compile.backend", {"inductor"}, "another compiler than inductor"),
       NoEffect("compile.*", "details of the compiler"),
+  };
+}
 
-      // In [parallelism]; older versions have them in [training] and [experimental].
+// Of versions with a table [parallelism].
+std::vector<KeyRow> ParallelismRows() {
+  return {
       Reads("parallelism.data_parallel_replicate_degree"),
       Reads("parallelism.data_parallel_shard_degree"),
       Reads("parallelism.fsdp_reshard_after_forward"),
@@ -98,6 +116,12 @@ const std::vector<KeyRow>& Rows() {
       NoEffect("parallelism.pipeline_parallel_schedule_csv", "only with pipeline parallelism"),
       NoEffect("parallelism.pipeline_parallel_microbatch_size", "only with pipeline parallelism"),
       NoEffect("parallelism.module_fqns_per_model_part", "only with pipeline parallelism"),
+  };
+}
+
+// Of versions that have them in [training] and [experimental].
+std::vector<KeyRow> OlderRows() {
+  return {
       Reads("training.data_parallel_replicate_degree"),
       Reads("training.data_parallel_shard_degree"),
       Reads("training.fsdp_reshard_after_forward"),
@@ -112,15 +136,12 @@ const std::vector<KeyRow>& Rows() {
       NoEffect("experimental.pipeline_parallel_split_points", "only with pipeline parallelism"),
       NoEffect("experimental.pipeline_parallel_schedule", "only with pipeline parallelism"),
       NoEffect("experimental.pipeline_parallel_microbatches", "only with pipeline parallelism"),
-
-      Refuses("activation_checkpoint.mode", {"none"}, "activation recomputation"),
-      NoEffect("activation_checkpoint.*", kWhenOn),
-      NoEffect("float8.*", "only with model.converters"),
-      NoEffect("mx.*", "only with model.converters"),
-      NoEffect("quantize.*", "only with model.converters"),
-      Refuses("fault_tolerance.enable", {"false"}, "torchft"),
-      NoEffect("fault_tolerance.*", kWhenOn),
   };
+}
+
+const std::vector<KeyRow>& Rows() {
+  static const std::vector<KeyRow> rows =
+      Joined({RunRows(), TrainingRows(), ParallelismRows(), OlderRows()});
   return rows;
 }
 

@@ -149,6 +149,24 @@ void RequireMapping(const ConfigNode& root) {
                                 DescribeFound(root)));
 }
 
+// A framework's file is full of keys for other cases: what it says without effect here is no mistake,
+// but noted.
+void NoteLayersWithoutEffect(const JobSpec& job, const JobLayers& layers, FieldReading& reading,
+                             std::vector<std::string>& notes) {
+  const std::vector<std::string_view> rules = KeysWithoutEffect(job);
+  std::vector<std::string> without;
+  for (const Setting& setting : layers.over) {
+    const auto given = reading.given.find(setting.path);
+    const bool is_idle = std::find(rules.begin(), rules.end(), setting.path) != rules.end();
+    if (!is_idle || given == reading.given.end()) continue;
+    if (given->second.file != setting.place.file) continue;  // --set says it
+    without.push_back(fmt::format("{} ({})", setting.path, OriginText(setting.place)));
+    reading.given.erase(given);
+  }
+  if (without.empty()) return;
+  notes.push_back(fmt::format("without effect in this job: {}", fmt::join(without, ", ")));
+}
+
 // Reads the tree of a job's file, under which and over which `layers` lie.
 ResolvedJob Resolve(ConfigNode root, const std::string& file_name, const JobLayers& layers,
                     const std::vector<std::string>& sets, const ConfigSource& source,
@@ -187,12 +205,13 @@ ResolvedJob Resolve(ConfigNode root, const std::string& file_name, const JobLaye
   // Without the model or the hardware most checks would only repeat that.
   if (is_complete) {
     DeriveDefaults(job, reading);
+    NoteLayersWithoutEffect(job, layers, reading, resolved.notes);
     CheckJob(job, reading);
   }
   if (!reading.diagnostics.empty()) ThrowInReadingOrder(reading.diagnostics);
   resolved.origins = std::move(reading.origins);
   resolved.resolved_json = WriteResolved(job);
-  resolved.notes = layers.notes;
+  resolved.notes.insert(resolved.notes.begin(), layers.notes.begin(), layers.notes.end());
   resolved.warnings = layers.warnings;
   return resolved;
 }

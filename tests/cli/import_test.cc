@@ -39,7 +39,7 @@ TEST_F(CliImport, RunsWithoutAJob) {
   bool has_sequence = false;
   for (const auto& assumption : result["assumptions"]) {
     has_sequence = has_sequence || (assumption["field"] == "batch.sequence_length" &&
-                                    assumption["origin"] == "llama-3-8b_torchtitan.toml:25");
+                                    assumption["origin"] == "llama-3-8b_torchtitan.toml:26");
   }
   EXPECT_TRUE(has_sequence);
 }
