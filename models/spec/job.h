@@ -53,6 +53,8 @@ struct BatchSpec {
   std::int64_t micro_batch_size = 1;  // samples per GPU and micro-step
   std::int64_t sequence_length = 1;   // tokens per sample (transformers)
   std::int64_t gradient_accumulation_steps = 1;
+  // Samples of an optimizer step over all GPUs: says what the other two leave open.
+  std::optional<std::int64_t> global_batch_size;
 };
 
 struct PrecisionSpec {
@@ -108,6 +110,8 @@ struct ResolvedJob {
   JobSpec job;
   std::vector<ValueOrigin> origins;  // every field, in document order
   std::string resolved_json;         // the whole job with presets expanded
+  bool has_file = true;              // false: read from a framework's file alone (models/import)
+  std::vector<std::string> notes, warnings;  // what was not taken over from such files
 };
 
 }  // namespace stepsim

@@ -113,6 +113,12 @@ const StructTable<BatchSpec>& BatchFields() {
             "micro-steps of an optimizer step")
           .Range(1, 4096)
           .Aliases({"gradient_accumulation", "grad_accum"}),
+      Field("global_batch_size", &BatchSpec::global_batch_size,
+            "samples of an optimizer step over all GPUs; instead of gradient_accumulation_steps, or "
+            "of micro_batch_size")
+          .Unset("micro_batch_size x gradient_accumulation_steps x GPUs")
+          .Range(1, 1e12)
+          .Aliases({"train_batch_size", "gbs"}),
   };
   return table;
 }
