@@ -42,11 +42,27 @@ struct Stage {
     if (layers.experts > 0) {
       bytes += Real(layers.experts) * KeptLayerBytes(job, LayerKind::kExperts);
     }
-    // DeepSpeed's pipeline engine keeps what it has sent until the gradient for it arrives.
-    if (IsDeepSpeed(job.states) && job.pipeline_parallel > 1 && !layers.has_head) {
-      bytes += 2 * ScatteredTokens(job) * Real(job.model.hidden);
-    }
+    if (KeepsSentOutputs()) bytes += BoundaryBytes();
     return bytes;
+  }
+
+  // Megatron frees what it has sent to the next stage; DeepSpeed and PyTorch keep it until the
+  // gradient for it has gone backward.
+  bool KeepsSentOutputs() const {
+    const bool is_megatron =
+        job.states == StateLayout::kMegatron || job.states == StateLayout::kMegatronDistributed;
+    return !is_megatron && !layers.has_head;
+  }
+  double BoundaryBytes() const { return 2 * ScatteredTokens(job) * Real(job.model.hidden); }
+
+  // PyTorch's stages hold one receive buffer per microbatch and direction for the whole run; those
+  // of live microbatches are the inputs of the first layer, counted there.
+  double ReceiveBuffers() const {
+    if (job.states != StateLayout::kFsdp2 || job.pipeline_parallel <= 1) return 0;
+    const double all = Real(job.micro_batches);
+    const double forward =
+        layers.has_embedding ? 0 : all - std::min(all, LiveMicrobatches(job, index));
+    return (forward + (layers.has_head ? 0 : all)) * BoundaryBytes();
   }
 
   // Autograd makes every weight gradient as a tensor of its own before it is added to the sum of
@@ -148,7 +164,7 @@ MemoryEstimate EstimateStage(const FormulaJob& job, std::int64_t index) {
   const Stage stage(job, index);
   const bool is_allocated = job.figure == MemoryFigure::kAllocated;
   const double live = LiveMicrobatches(job, index);
-  const double activations = live * stage.MicrobatchBytes();
+  const double activations = live * stage.MicrobatchBytes() + stage.ReceiveBuffers();
   const LossBytes loss = stage.layers.has_head ? LossMemory(job) : LossBytes{};
   const Gathered gathered = GatheredParameters(stage);
   const double flat = DeepSpeedFlatBytes(stage);
