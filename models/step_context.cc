@@ -73,24 +73,8 @@ StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workloa
 }
 
 void AddWarnings(StepReport* report) {
-  std::vector<std::string>& warnings = report->context.warnings;
   if (std::string memory = MemoryWarning(*report); !memory.empty()) {
-    warnings.push_back(std::move(memory));
-  }
-  Duration early{};
-  std::size_t reducing = 0;
-  for (const MicrostepReport& microstep : report->microsteps) {
-    if (!microstep.is_reducing) continue;
-    ++reducing;
-    if (microstep.microstep + 1 < static_cast<std::int32_t>(report->microsteps.size())) {
-      early += microstep.account.exposed[static_cast<std::size_t>(Site::kGradientReduce)];
-    }
-  }
-  if (reducing > 1) {
-    warnings.push_back(fmt::format(
-        "gradients are reduced in {} micro-steps: with no_sync only the last would, which saves {} "
-        "of exposed communication",
-        reducing, FormatTime(early)));
+    report->context.warnings.push_back(std::move(memory));
   }
 }
 

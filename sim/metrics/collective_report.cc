@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/base/units.h"
+#include "sim/metrics/slack.h"
 
 namespace stepsim {
 namespace {
@@ -23,6 +24,7 @@ class Reporter {
         activity_(activity),
         window_(window),
         ready_(ReadyTimes(graph, timeline)),
+        uses_(FirstUses(graph, timeline)),
         last_network_compute_(LastNetworkCompute(rank)) {}
 
   CollectiveReport Report(TaskId task) const {
@@ -52,6 +54,9 @@ class Reporter {
         Clip({timeline_.start[task], timeline_.end[task]}, {window_.begin, window_.end});
     report.exposed = Measure(Subtract(resident, activity_.computing));
     report.hidden = (resident.end - resident.begin) - report.exposed;
+    const TaskId use = uses_[task];
+    report.slack = SlackOf(graph_, timeline_, task, use, activity_.computing, window_.end).slack;
+    if (use != kNoId<TaskId>) report.first_use = graph_.label(use).name;
     if (report.exposed > Duration::zero())
       report.cause = Cause(task, report.hidden, report.exposed);
     return report;
@@ -144,6 +149,7 @@ class Reporter {
   const RankActivity& activity_;
   Window window_;
   IdVector<TaskId, SimTime> ready_;
+  IdVector<TaskId, TaskId> uses_;
   std::map<Microstep, SimTime> last_network_compute_;
 };
 

@@ -57,6 +57,10 @@ struct CollectiveReport {
   SimTime ready{}, start{}, transfer_start{}, end{};  // relative to the begin of the step
   Duration hidden{};   // resident while compute runs on the reported rank
   Duration exposed{};  // resident while none does
+  // t_comm <= compute still to run when the transfer begins: what is left over, negative where it
+  // cannot hide (slack.h).
+  Duration slack{};
+  std::string first_use;  // the kernel that waits for it first; empty when none does
   std::string cause;   // why it is exposed; empty when hidden
   // How much shorter the step would be without it; known for the largest exposed ones only.
   std::optional<Duration> saved;

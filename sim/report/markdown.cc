@@ -105,13 +105,13 @@ void AddMemory(const StepReport& report, std::string* text) {
 void AddCollectives(const StepReport& report, std::string* text) {
   const auto largest = LargestExposed(report, kListedCollectives);
   if (largest.empty()) return;
-  AddHeader(text, "Largest exposed collectives", "lrrrrlrll",
-            {"collective", "exposed", "if removed", "hidden", "size", "algorithm", "ranks", "site",
-             "cause"});
+  AddHeader(text, "Largest exposed collectives", "lrrrrrlrll",
+            {"collective", "exposed", "if removed", "hidden", "slack", "size", "algorithm", "ranks",
+             "site", "cause"});
   for (const CollectiveReport* c : largest) {
     AddRow(text, {CollectiveTitle(report, *c), FormatTime(c->exposed),
                   c->saved ? FormatReduction(*c->saved, report.account().step) : "",
-                  FormatTime(c->hidden), FormatBytes(c->bytes), c->algorithm,
+                  FormatTime(c->hidden), FormatTime(c->slack), FormatBytes(c->bytes), c->algorithm,
                   fmt::format("{}", c->group_size), ToString(c->site), c->cause});
   }
 }

@@ -126,6 +126,8 @@ Json CollectiveJson(const CollectiveReport& collective) {
       {"end_s", ToSeconds(collective.end)},
       {"hidden_s", ToSeconds(collective.hidden)},
       {"exposed_s", ToSeconds(collective.exposed)},
+      {"slack_s", ToSeconds(collective.slack)},
+      {"first_use", collective.first_use},
       {"saved_if_removed_s", collective.saved ? Json(ToSeconds(*collective.saved)) : Json(nullptr)},
       {"cause", collective.cause}};
 }

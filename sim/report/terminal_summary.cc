@@ -153,13 +153,18 @@ class Summary {
     const MicrostepReport* reducing = ReducingMicrostep(report_);
     if (reducing == nullptr) return;
     const RankAccount& account = reducing->account;
-    AddText(
-        "micro-step",
-        fmt::format("{} of {} reduces: {}, compute {}, exposed {} ({} of it)",
-                    reducing->microstep + 1, report_.microsteps.size(), FormatTime(account.step),
-                    FormatTime(account.compute), FormatTime(account.exposed_total()),
-                    FormatShare(account.exposed_total(), account.step)),
-        1);
+    const auto reducing_too =
+        std::count_if(report_.microsteps.begin(), report_.microsteps.end(),
+                      [](const MicrostepReport& m) { return m.is_reducing; }) -
+        1;
+    AddText("micro-step",
+            fmt::format("{} of {} reduces{}: {}, compute {}, exposed {} ({} of it)",
+                        reducing->microstep + 1, report_.microsteps.size(),
+                        reducing_too == 0 ? "" : fmt::format(", as do {} before it", reducing_too),
+                        FormatTime(account.step), FormatTime(account.compute),
+                        FormatTime(account.exposed_total()),
+                        FormatShare(account.exposed_total(), account.step)),
+            1);
   }
 
   void AddExposed() {

@@ -43,6 +43,8 @@ inline CollectiveReport HandMadeCollective(std::string name, Bytes bytes, Durati
   collective.exposed = exposed;
   collective.cause = std::move(cause);
   collective.saved = exposed;
+  collective.slack = Duration::zero() - exposed;
+  collective.first_use = "optimizer";
   return collective;
 }
 

@@ -132,14 +132,5 @@ TEST(AddWarnings, SaysWhenItDoesNotFit) {
   EXPECT_THAT(report.context.warnings, ElementsAre(HasSubstr("does not fit")));
 }
 
-// Five micro-steps that all reduce: the first four are for nothing.
-TEST(AddWarnings, SaysWhatNoSyncWouldSave) {
-  const std::vector<std::string> warnings =
-      RunStep(testing::LoadShipped("gpt2_ddp_8xa100", {"plan.ddp.no_sync=false"}))
-          .report.context.warnings;
-  EXPECT_THAT(warnings, ElementsAre(HasSubstr("reduced in 5 micro-steps")));
-  EXPECT_THAT(RunStep(testing::LoadShipped("gpt2_ddp_8xa100")).report.context.warnings, IsEmpty());
-}
-
 }  // namespace
 }  // namespace stepsim

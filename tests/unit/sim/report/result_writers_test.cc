@@ -86,7 +86,8 @@ TEST(ResultJson, Collectives) {
       "dtype": "fp32", "bytes": 1580000000, "group": "dp", "group_size": 16,
       "algorithm": "ring", "protocol": "simple", "microstep": 0, "ready_s": 0.6,
       "start_s": 0.61, "transfer_start_s": 0.614, "end_s": 0.7, "hidden_s": 0.005,
-      "exposed_s": 0.088, "saved_if_removed_s": 0.088, "cause": "ready last, nothing left to hide behind"})"));
+      "exposed_s": 0.088, "slack_s": -0.088, "first_use": "optimizer",
+      "saved_if_removed_s": 0.088, "cause": "ready last, nothing left to hide behind"})"));
 }
 
 TEST(ResultJson, NamesThatAreNoUtf8DoNotSpoilIt) {
@@ -140,8 +141,8 @@ TEST(Markdown, TablesForATicket) {
   EXPECT_THAT(text, HasSubstr("| tokens/s per GPU | 10,240 |\n"));
   EXPECT_THAT(text, HasSubstr("| capacity | 80.0 GiB |\n"));
   EXPECT_THAT(text,
-              HasSubstr("| all_reduce bucket 5 | 88.0 ms | -11.0% | 5.00 ms | 1.58 GB | ring "
-                        "| 16 | gradient_reduce | ready last, nothing left to hide behind |\n"));
+              HasSubstr("| all_reduce bucket 5 | 88.0 ms | -11.0% | 5.00 ms | -88.0 ms | 1.58 GB | "
+                        "ring | 16 | gradient_reduce | ready last, nothing left to hide behind |\n"));
   EXPECT_THAT(text, Not(HasSubstr("bucket 4")));  // never exposed
   EXPECT_THAT(text, HasSubstr("<details><summary>Assumptions (1)</summary>\n\n| field |"));
   EXPECT_THAT(text, HasSubstr("| plan.ddp.bucket_cap_mb | 25 MiB | default |\n\n</details>\n"));

@@ -146,6 +146,9 @@ TEST(TerminalSummary, TheReducingMicrostepOfSeveral) {
   EXPECT_THAT(TerminalSummary(report, false),
               HasSubstr("micro-step   2 of 2 reduces: 300 ms, compute 204 ms, exposed 96.0 ms "
                         "(32.0% of it)\n"));
+  report.microsteps[0].is_reducing = true;
+  EXPECT_THAT(TerminalSummary(report, false),
+              HasSubstr("micro-step   2 of 2 reduces, as do 1 before it: 300 ms"));
 }
 
 // Without no_sync every micro-step sends the same buckets: the table says which one it means.

@@ -1,0 +1,38 @@
+// When does each task of a job happen? Builds, prices and simulates: for the job that is asked
+// about, and for jobs like it that are tried for comparison.
+//
+//   SimulatedStep step = SimulateJob(job, BuildWorkload(job));
+//   LastStepWindow(step.graph, step.timeline).length();  // the step's time
+#pragma once
+
+#include <memory>
+
+#include "models/cost/graph_cost.h"
+#include "models/host_pace.h"
+#include "models/spec/job.h"
+#include "models/workload/workload.h"
+#include "sim/engine/simulate.h"
+#include "sim/graph/task_graph.h"
+#include "sim/timeline/timeline.h"
+
+namespace stepsim {
+
+struct SimulatedStep {
+  TaskGraph graph;
+  GraphCosts priced;
+  std::unique_ptr<Interference> contention;
+  Timeline timeline;
+  HostPace pace;
+};
+
+// In its steady state. Throws SimulationError when the step cannot finish.
+SimulatedStep SimulateJob(const JobSpec& job, const Workload& workload);
+
+// What a job comes to, for comparing it with another.
+struct TriedJob {
+  Duration step{};
+  Bytes peak_memory;
+};
+TriedJob TryJob(const JobSpec& job);
+
+}  // namespace stepsim

@@ -1,0 +1,82 @@
+// Are settings that cost time for nothing named, with the price that the simulation of the
+// alternative gives? What the strategies send is the frameworks' semantics (models/README.md).
+#include "models/costly_settings.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "models/run_step.h"
+#include "sim/base/units.h"
+#include "tests/support/shipped.h"
+
+namespace stepsim {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+constexpr const char* kDdp = "gpt2_ddp_8xa100";  // five micro-steps
+constexpr const char* kFsdp2 = "llama-3-8b_fsdp2_16xh100";
+
+StepReport ReportOf(const std::string& job, const std::vector<std::string>& sets) {
+  return RunStep(testing::LoadShipped(job, sets)).report;
+}
+
+TEST(AddCostlySettings, TheNumbersAreThoseOfTheTwoJobs) {
+  const StepReport every = ReportOf(kDdp, {"plan.ddp.no_sync=false"});
+  const StepReport once = ReportOf(kDdp, {});
+  EXPECT_THAT(once.context.warnings, IsEmpty());
+  ASSERT_EQ(every.context.warnings.size(), 1u);
+  EXPECT_THAT(
+      every.context.warnings[0],
+      HasSubstr(fmt::format("gradients are reduced in each of 5 micro-steps: step {} -> {}",
+                            FormatTime(every.account().step), FormatTime(once.account().step))));
+}
+
+TEST(AddCostlySettings, SilentWithoutAccumulationOrPeers) {
+  EXPECT_THAT(ReportOf(kDdp, {"plan.ddp.no_sync=false", "gpus_per_node=1"}).context.warnings,
+              IsEmpty());
+  EXPECT_THAT(ReportOf(kFsdp2, {}).context.warnings, IsEmpty());
+}
+
+// FSDP2 reduces per micro-step by default; over a slow network that shows.
+TEST(AddCostlySettings, ShardedGradientsPerMicrostep) {
+  const auto warnings = ReportOf(kFsdp2, {"batch.gradient_accumulation_steps=4",
+                                          "hardware.network.link.bandwidth=25 Gb/s"})
+                            .context.warnings;
+  EXPECT_THAT(warnings, Contains(HasSubstr("plan.fsdp2.requires_gradient_sync: false")));
+  EXPECT_THAT(warnings, Contains(HasSubstr("parameters are gathered in each of 4 micro-steps")));
+}
+
+// Stage 1 sends once: nothing to say. Stage 2 cannot: the stage is the knob.
+TEST(AddCostlySettings, ZeroByStage) {
+  const std::vector<std::string> zero = {"plan.fsdp2=null", "plan.strategy=zero",
+                                         "batch.gradient_accumulation_steps=4",
+                                         "hardware.network.link.bandwidth=25 Gb/s"};
+  const auto with_stage = [&](const std::string& stage) {
+    std::vector<std::string> sets = zero;
+    sets.push_back("plan.zero.stage=" + stage);
+    return ReportOf(kFsdp2, sets).context.warnings;
+  };
+  EXPECT_THAT(with_stage("1"), Not(Contains(HasSubstr("micro-steps"))));
+  EXPECT_THAT(with_stage("2"), Contains(HasSubstr("with plan.zero.stage: 1")));
+}
+
+// UC050: Megatron's tensor parallelism wants one hardware queue, FSDP2 wants many.
+TEST(AddCostlySettings, OneHardwareQueueUnderFsdp2) {
+  const auto warnings = [](const std::string& connections) {
+    return ReportOf(kFsdp2, {"host.max_connections=" + connections}).context.warnings;
+  };
+  EXPECT_THAT(warnings("1"), Contains(HasSubstr("host.max_connections: 32")));
+  EXPECT_THAT(warnings("32"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace stepsim
