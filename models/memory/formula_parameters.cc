@@ -1,7 +1,6 @@
 #include "models/memory/formula_parameters.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace stepsim {
 namespace {
@@ -115,10 +114,10 @@ StageParameters ParametersOfStage(const FormulaJob& job, std::int64_t stage) {
   return result;
 }
 
-double DenseShards(const FormulaJob& job) { return Real(job.data_parallel * job.context_parallel); }
+double DenseShards(const FormulaJob& job) { return Real(job.data_parallel) * Real(job.context_parallel); }
 
 double ExpertShards(const FormulaJob& job) {
-  const double peers = Real(job.data_parallel * job.context_parallel * job.tensor_parallel);
+  const double peers = DenseShards(job) * Real(job.tensor_parallel);
   return std::max(1.0, peers / Real(job.expert_parallel));
 }
 
