@@ -113,6 +113,12 @@ const StructTable<BatchSpec>& BatchFields() {
             "micro-steps of an optimizer step")
           .Range(1, 4096)
           .Aliases({"gradient_accumulation", "grad_accum"}),
+      Field("global_batch_size", &BatchSpec::global_batch_size,
+            "samples of an optimizer step over all GPUs; instead of gradient_accumulation_steps, or "
+            "of micro_batch_size")
+          .Unset("micro_batch_size x gradient_accumulation_steps x GPUs")
+          .Range(1, 1e12)
+          .Aliases({"train_batch_size", "gbs"}),
   };
   return table;
 }
@@ -162,6 +168,9 @@ const StructTable<JobSpec>& JobFields() {
             "hand (Apex, Transformer Engine, Liger)"),
       Field("attention", &J::attention, kAttentionNames,
             "flash: one kernel, the scores stay on chip; unfused: the scores go through HBM"),
+      Field("recompute", &J::recompute, RecomputeFields(),
+            "activation recomputation (checkpointing): what backward runs again instead of keeping")
+          .Aliases({"activation_checkpoint"}),
       Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
       Field("optimizer_impl", &J::optimizer_impl, kOptimizerImplNames,
             "torch.optim's implementation: foreach, fused or for_loop"),
@@ -181,7 +190,8 @@ const StructTable<JobSpec>& JobFields() {
 bool IsFirstIteration(const JobSpec& job) {
   const ParallelPlan& plan = job.plan;
   return (plan.strategy == "ddp" && plan.ddp.iteration == DdpIteration::kFirst) ||
-         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == FsdpIteration::kFirst);
+         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == FsdpIteration::kFirst) ||
+         (plan.strategy == "megatron" && plan.megatron.is_first_iteration());
 }
 
 }  // namespace stepsim
