@@ -138,7 +138,8 @@ class Fsdp1 : public GroupedStrategy {
     const Bytes bytes = SizeOf(DType::kFp32, sharding_.shards);  // an int32 of each
     rank.LaunchCollective(rank.compute(),
                           {CollectiveOp::kAllGather, DType::kFp32, bytes, shard_group_},
-                          "check order " + GroupAt(g).name, Site::kParameterGather, communicator_);
+                          "check order " + GroupAt(g).name, Site::kParameterGather,
+                          is_ideal_ ? reduce_communicator_ : communicator_);
     rank.BlockHost(rank.Record(rank.compute()));
   }
 
