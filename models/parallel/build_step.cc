@@ -27,6 +27,7 @@ class StepBuilder {
 
   void BuildStepNumber(std::int32_t step) {
     const auto microsteps = static_cast<std::int32_t>(job_.batch.gradient_accumulation_steps);
+    rank_.BeginStep();
     for (std::int32_t m = 0; m < microsteps; ++m) {
       const Moment moment{rank_, m, step, m == 0, m + 1 == microsteps};
       rank_.SetPosition(Phase::kForward, {m, step});
@@ -77,11 +78,11 @@ class StepBuilder {
     for (const Rerun& rerun : workload_.RerunsBefore(place)) {
       for (const Rerun::Step& step : rerun.steps) {
         const Operator& op = workload_.OperatorAt(step.place);
-        strategy_.BeforeRerunOf(moment, op);
+        strategy_.BeforeRerunOf(moment, step.place.unit, op);
         const TaskId task =
             rank_.Launch(rank_.compute(), op.forward, NameOf(step.place.unit, op) + ".recompute");
         memory_.Rerun(task, step);
-        strategy_.AfterRerunOf(moment, op);
+        strategy_.AfterRerunOf(moment, step.place.unit, op);
       }
     }
   }
@@ -149,8 +150,7 @@ LaunchModel LaunchModelOf(const JobSpec& job, HostThread host) {
 // A host that runs ahead is at its steady pace from the second step on: in the first it starts
 // together with the device. Before the very first iteration of a job there is nothing.
 std::int64_t StepsOf(const JobSpec& job, HostThread host) {
-  const bool is_first =
-      job.plan.strategy == "ddp" && job.plan.ddp.iteration == DdpIteration::kFirst;
+  const bool is_first = IsFirstIteration(job);
   const bool runs_ahead = host == HostThread::kLaunches && !job.host.synchronize;
   return std::max<std::int64_t>(job.simulate.steps, runs_ahead && !is_first ? 2 : 1);
 }
@@ -188,7 +188,8 @@ BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread hos
     const GroupId replicate = is_cut ? groups.Of(r, sharding.replicas, sharding.shards, "replicate",
                                                  "the same shard of every copy")
                                      : groups.all();
-    const auto strategy = row->make({job, workload, rank, groups, groups.all(), shard, replicate});
+    const auto strategy =
+        row->make({job, workload, rank, groups, groups.all(), shard, replicate, r});
     StepBuilder builder(job, workload, rank, *strategy);
     for (std::int32_t step = 0; step < StepsOf(job, host); ++step) {
       const HostWork before = rank.host_work();

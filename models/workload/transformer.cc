@@ -290,7 +290,7 @@ class TransformerBuilder {
   // Bias first: registration order reversed. A tied weight waits for the embedding.
   void SetReady(const LinearModule& linear, Operator& op) const {
     if (linear.bias != kNoParameter) op.parameters_ready.push_back(linear.bias);
-    if (linear.weight != kTokenTable) op.parameters_ready.push_back(linear.weight);
+    (linear.weight != kTokenTable ? op.parameters_ready : op.also_uses).push_back(linear.weight);
   }
 
   void AddNorm(std::string name, const NormModule& norm, int gradients_to_add) {

@@ -45,6 +45,8 @@ struct Operator {
   // backward (a tied table appears only at its last use in backward), in the order autograd
   // accumulates them.
   std::vector<std::int32_t> parameters_ready;
+  // Tensors that it reads as well and whose gradient another operator completes (a tied head).
+  std::vector<std::int32_t> also_uses;
   Bytes saved;                    // activations that backward needs of forward
   std::vector<ReadTensor> reads;  // what recomputation has to know; empty in layer lists
   // Recomputation: what of `saved` forward throws away, and what it holds besides to run again.

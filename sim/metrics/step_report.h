@@ -35,6 +35,7 @@ struct StepContext {
   double allocator_slack = 1;  // reserved over allocated, of what comes and goes
   std::string confidence;      // "links from preset (not calibrated): +-25%"
   std::vector<std::string> warnings;
+  std::vector<std::string> notes;  // what a user should know, but need not act on
   struct Assumption {
     std::string field;   // "plan.ddp.bucket_cap_mb"
     std::string value;   // "25 MiB"

@@ -179,5 +179,41 @@ TEST_F(ValidateCommand, SaysWhatIsWrong) {
   EXPECT_FALSE(fs::exists(Path("out.csv")));
 }
 
+constexpr char kMemoryTable[] = STEPSIM_SOURCE_DIR "/tests/data/memory_published.csv";
+
+TEST_F(ValidateCommand, MemoryPrintsErrorsByGroupAndWhatIsNotComputed) {
+  const Answer answer = Validate({"memory", kMemoryTable});
+  EXPECT_EQ(answer.status, 0) << answer.err;
+  EXPECT_THAT(answer.out, AllOf(HasSubstr("source simumax"), HasSubstr("states fsdp2"),
+                                HasSubstr("recompute layer_inputs"), HasSubstr("farthest off:"),
+                                HasSubstr("m01840   torchtitan: micro_batch, grad_accum, vpp")));
+}
+
+TEST_F(ValidateCommand, MemoryExportsEveryRowWithItsParts) {
+  const std::string path = Path("memory.csv");
+  ASSERT_EQ(Validate({"memory", kMemoryTable, "--export", path}).status, 0);
+  const std::string csv = ReadAll(path);
+  EXPECT_THAT(csv, StartsWith("row_id,source,model,states,recompute,status,measured_gib,"
+                              "predicted_gib,error_pct,stage,parameters_gib,"));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 142);
+  EXPECT_THAT(csv, HasSubstr("not stated: hidden n_heads"));
+}
+
+TEST_F(ValidateCommand, AMedianAboveTheAllowedOneIsAFailedCheck) {
+  EXPECT_EQ(Validate({"memory", kMemoryTable, "--max-median", "5"}).status, 0);
+  const Answer answer = Validate({"memory", kMemoryTable, "--max-median", "0.1"});
+  EXPECT_EQ(answer.status, 4);
+  EXPECT_THAT(answer.err, HasSubstr("allowed by --max-median: 0.1%"));
+  EXPECT_THAT(answer.out, HasSubstr("source simumax"));  // the report comes all the same
+}
+
+TEST_F(ValidateCommand, OptionsOfOtherKindsAreRefused) {
+  EXPECT_EQ(Validate({"collectives", kTable, "--max-median", "5"}).status, 2);
+  const Answer answer = Validate({"memory", kMemoryTable, "--nccl", "2.20"});
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_THAT(answer.err, HasSubstr("--nccl: found with memory"));
+  EXPECT_EQ(Validate({"memory", kTable}).status, 2);  // columns of another kind
+}
+
 }  // namespace
 }  // namespace stepsim

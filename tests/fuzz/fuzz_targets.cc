@@ -1,6 +1,7 @@
 #include "tests/fuzz/fuzz_targets.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <map>
@@ -10,6 +11,7 @@
 #include "models/calibration/collective_validation.h"
 #include "models/calibration/csv_table.h"
 #include "models/calibration/kernel_table.h"
+#include "models/calibration/memory_table.h"
 #include "models/spec/config_source.h"
 #include "models/spec/load_job.h"
 #include "sim/base/diagnostics.h"
@@ -98,6 +100,21 @@ void FuzzMeasuredTable(std::string_view bytes) {
                  {.calibration = how, .corrections = fitted, .leave_one_out = leave_one_out})) {
           if (p.is_predicted && !(p.seconds > 0 && p.seconds < 1e30)) std::abort();
         }
+      }
+    }
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().empty()) std::abort();
+  }
+}
+
+void FuzzMemoryTable(std::string_view bytes) {
+  try {
+    const CsvTable csv = ParseCsv(bytes, "fuzz.csv");
+    for (const MemoryRow& row : ReadMemoryTable(csv).rows) {
+      const MemoryEstimate estimate = EstimateMemory(row.job);
+      if (!std::isfinite(estimate.total) || estimate.total < 0) std::abort();
+      for (const auto& [name, part] : estimate.parts) {
+        if (!(part >= 0)) std::abort();
       }
     }
   } catch (const ConfigError& error) {

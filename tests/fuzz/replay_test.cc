@@ -40,6 +40,9 @@ TEST(FuzzReplay, Corpus) {
   const std::vector<fs::path> measured = FilesIn("corpus/measured");
   ASSERT_FALSE(measured.empty());
   for (const fs::path& path : measured) EXPECT_NO_THROW(FuzzMeasuredTable(ReadFile(path))) << path;
+  const std::vector<fs::path> memory = FilesIn("corpus/memory");
+  ASSERT_FALSE(memory.empty());
+  for (const fs::path& path : memory) EXPECT_NO_THROW(FuzzMemoryTable(ReadFile(path))) << path;
   for (const fs::path& path : jobs) EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
   for (const fs::path& path : models) EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
 }

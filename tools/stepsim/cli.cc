@@ -116,6 +116,9 @@ int RunCli(const std::vector<std::string>& arguments, const CliStreams& streams)
   } catch (const SimulationError& error) {
     streams.err << "error: " << error.what() << '\n';
     return kExitCannotRun;
+  } catch (const CheckFailed& error) {
+    streams.err << "error: " << error.what() << '\n';
+    return kExitCheckFailed;
   } catch (const std::bad_alloc&) {
     streams.err << "error: out of memory\n";
     return kExitInternal;

@@ -31,6 +31,7 @@ inline constexpr int kExitSuccess = 0;
 inline constexpr int kExitInternal = 1;
 inline constexpr int kExitInput = 2;
 inline constexpr int kExitCannotRun = 3;
+inline constexpr int kExitCheckFailed = 4;
 
 int RunCli(const std::vector<std::string>& arguments, const CliStreams& streams);
 

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -20,6 +21,12 @@ struct Session {
   std::string config_folder;  // --configs; "" = beside the program
 
   std::unique_ptr<ConfigSource> Configs() const;
+};
+
+// A check that the user asked for did not hold: exit status 4.
+class CheckFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 struct Command {

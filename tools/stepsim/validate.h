@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "tools/stepsim/command.h"
@@ -9,7 +10,7 @@
 namespace stepsim {
 
 struct ValidateOptions {
-  std::string kind;  // "collectives", "kernels"
+  std::string kind;  // "collectives", "kernels", "memory"
   std::string table;
   std::string calibrate = "none";
   std::string leave_one_out;  // "", "system" (collectives), "shape" (kernels)
@@ -17,6 +18,7 @@ struct ValidateOptions {
   std::string nccl_version;  // "": as the table says
   std::string export_path;
   std::string fit_path;
+  std::optional<double> most_median;  // percent; memory
 };
 
 constexpr std::size_t kWorst = 10;  // points that a report names
@@ -30,5 +32,9 @@ std::string ReadTable(const std::string& path);
 
 void ValidateCollectives(const ValidateOptions& options, const Session& session);
 void ValidateKernels(const ValidateOptions& options, const Session& session);
+void ValidateMemory(const ValidateOptions& options, const Session& session);
+
+// Throws CheckFailed where the median of |error| is more than the user allows.
+void CheckMedian(const ValidateOptions& options, double median);
 
 }  // namespace stepsim

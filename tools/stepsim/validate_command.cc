@@ -26,6 +26,8 @@ struct Kind {
 constexpr std::array kKinds = {
     Kind{"collectives", "nccl-tests results: error by link class and size", ValidateCollectives},
     Kind{"kernels", "matrix products: error by GPU and element type", ValidateKernels},
+    Kind{"memory", "peak memory of training runs: error by source, states and recompute",
+         ValidateMemory},
 };
 
 // Before anything is computed: a file of another kind, a release that is none, an option in vain.
@@ -51,6 +53,10 @@ void CheckOptions(const ValidateOptions& options) {
       (!options.fit_path.empty() || !options.leave_one_out.empty())) {
     diagnostics.Add({"--corrections", 0, 0},
                     "has no effect with --fit or --leave-one-out, which fit their own");
+  }
+  if (options.most_median && options.kind != "memory") {
+    diagnostics.Add({"--max-median", 0, 0},
+                    fmt::format("found with {}, allowed: with memory", options.kind));
   }
   diagnostics.ThrowIfAny();
 }
@@ -81,6 +87,12 @@ std::string KindHelp() {
 std::string MicrosecondsText(double seconds) { return fmt::format("{:.6g}", seconds * 1e6); }
 
 std::string PercentText(double fraction) { return fmt::format("{:.3f}", fraction * 100); }
+
+void CheckMedian(const ValidateOptions& options, double median) {
+  if (!options.most_median || median * 100 <= *options.most_median) return;
+  throw CheckFailed(fmt::format("the median error is {:.1f}%, allowed by --max-median: {:g}%",
+                                median * 100, *options.most_median));
+}
 
 std::string ReadTable(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -124,6 +136,10 @@ void AddValidateCommand(CLI::App& app, const Session& session) {
   app.add_option("--fit", options->fit_path,
                  "fit to the table and write: corrections of collectives, curves of kernels")
       ->type_name("FILE.yaml");
+  app.add_option("--max-median", options->most_median,
+                 "memory: exit 4 where the median of |error| is larger")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("PERCENT");
   app.callback([options, &session] { Validate(*options, session); });
 }
 

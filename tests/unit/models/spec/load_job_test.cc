@@ -259,7 +259,7 @@ TEST(LoadJob, WrongSettings) {
             "no_sync; did you mean 'bucket_cap_mb'?");
   EXPECT_EQ(SetError("plan.bucket_cap_mb=1"),
             "--set plan.bucket_cap_mb=1: plan: found the unknown key 'bucket_cap_mb', allowed: "
-            "strategy, data_parallel, ddp, fsdp1, fsdp2, zero, megatron; did you mean "
+            "strategy, data_parallel, ideal, ddp, fsdp1, fsdp2, zero, megatron; did you mean "
             "'ddp.bucket_cap_mb'?");
   EXPECT_EQ(SetError("nodes"),
             "--set nodes: found no path=value, allowed: for example 'plan.ddp.bucket_cap_mb=25'");
