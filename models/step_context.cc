@@ -76,10 +76,4 @@ StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workloa
   return context;
 }
 
-void AddWarnings(StepReport* report) {
-  if (std::string memory = MemoryWarning(*report); !memory.empty()) {
-    report->context.warnings.push_back(std::move(memory));
-  }
-}
-
 }  // namespace stepsim

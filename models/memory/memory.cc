@@ -41,11 +41,9 @@ GradientLife GradientLifeOf(const JobSpec& job) {
   if (strategy == "ddp" && job.plan.ddp.gradient_as_bucket_view) {
     life.is_static = life.is_copied = true;
   } else if (strategy == "megatron") {
-    life.is_static = life.is_copied = true;
+    life.is_static = life.is_left_to_strategy = true;
   } else if (strategy == "zero") {
-    life.is_static = job.plan.zero.stage >= 2;
-    life.is_copied = job.plan.zero.stage == 2;
-    life.is_left_to_strategy = job.plan.zero.stage == 3;
+    life.is_static = life.is_left_to_strategy = job.plan.zero.stage >= 2;
   } else if (strategy == "fsdp1") {
     life.is_left_to_strategy = true;
     life.first_microstep = job.plan.fsdp1.no_sync ? last : 0;

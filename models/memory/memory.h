@@ -27,7 +27,7 @@ struct GradientLife {
   std::int64_t first_microstep = 0;  // from whose backward it lives to the end of the optimizer
   // The tensor that backward has made lives until the strategy's hook has copied it.
   bool is_copied = false;
-  bool is_left_to_strategy = false;  // the strategy itself tells of whole gradients
+  bool is_left_to_strategy = false;  // which tells itself of tensors that backward has made
 };
 GradientLife GradientLifeOf(const JobSpec& job);
 
