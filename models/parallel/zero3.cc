@@ -32,7 +32,7 @@ class Zero3 : public Strategy {
         fetcher_(context, communicator_),
         reduce_(plan_.overlaps() ? context.rank.AddStream("reduce and partition")
                                  : context.rank.compute()),
-        reduce_communicator_(plan_.separate_reduce_group
+        reduce_communicator_(plan_.separate_reduce_group || context.job.plan.ideal
                                  ? context.rank.AddCommunicator("communicator reduce")
                                  : communicator_) {
     if (!plan_.contiguous_gradients) return;
@@ -41,7 +41,7 @@ class Zero3 : public Strategy {
   }
 
   void BeforeForward(const Moment& moment, std::int32_t unit) override {
-    if (unit == 0) fetcher_.BeginMicrostep(moment.rank);
+    if (unit == 0) fetcher_.BeginMicrostep(moment);
     if (IsLeaf(unit)) fetcher_.Fetch(moment.rank);
   }
   void AfterForward(const Moment& moment, std::int32_t unit) override {
@@ -149,7 +149,7 @@ class Zero3 : public Strategy {
   void Reduce(const Moment& moment) {
     if (bucket_.empty()) return;
     RankProgram& rank = moment.rank;
-    if (reductions_.size() > kMostEvents) {
+    if (reductions_.size() > kMostEvents && !job_.plan.ideal) {
       rank.BlockHost(reductions_.front());
       reductions_.pop_front();
     }

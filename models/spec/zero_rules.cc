@@ -38,6 +38,17 @@ constexpr std::string_view kUnbucketed =
 
 constexpr std::array kRows = {
     IneffectiveKey{"plan.zero", "plan.strategy: {strategy}", [](Job j) { return !UsesZero(j); }},
+    IneffectiveKey{"plan.ideal", "plan.zero.stage: 1 or 2, whose one gather waits for nothing",
+                   [](Job j) { return UsesZero(j) && Zero(j).stage != 3; }},
+    IneffectiveKey{"plan.ideal",
+                   "plan.megatron.use_distributed_optimizer: false, which gathers nothing",
+                   [](Job j) { return UsesMegatron(j) && !Megatron(j).use_distributed_optimizer; }},
+    IneffectiveKey{"plan.ideal", "plan.megatron.iteration: first, in which nothing overlaps",
+                   [](Job j) { return UsesMegatron(j) && Megatron(j).is_first_iteration(); }},
+    IneffectiveKey{"plan.zero.separate_reduce_group", "plan.ideal: true",
+                   [](Job j) { return j.plan.ideal; }},
+    IneffectiveKey{"plan.megatron.overlap_param_gather", "plan.ideal: true",
+                   [](Job j) { return j.plan.ideal; }},
     IneffectiveKey{"plan.zero.use_multi_rank_bucket_allreduce", kOnlyStage12, kStage3},
     IneffectiveKey{"plan.zero.round_robin_gradients", kOnlyStage12, kStage3},
     IneffectiveKey{"plan.zero.allgather_partitions", kOnlyStage12, kStage3},
