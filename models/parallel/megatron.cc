@@ -40,7 +40,7 @@ class Megatron : public Strategy {
         planned_(PlanMegatronBuckets(plan_, workload_, context.job.gpus(), shards_)),
         states_(planned_.buckets.size()),
         nccl_(context.rank.AddStream(instances() > 1 ? "communication" : "nccl dp")),
-        gather_(is_ideal_ ? context.rank.AddStream("nccl gather") : nccl_) {
+        gather_(is_ideal_ ? context.rank.AddStream("nccl gather", /*has_queue=*/false) : nccl_) {
     if (instances() > 1) {
       owners_ = context.groups.Of(context.global_rank, shards_, 1, "instance",
                                   "one copy of the optimizer states");
