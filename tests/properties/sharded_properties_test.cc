@@ -134,6 +134,8 @@ TEST(ShardedStep, IdealIsNeverSlower) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     job.job.contention = ContentionMode::kOff;
     if (seed % 3 == 0) job.job.host = testing::RandomJobWithHost(seed).job.host;
+    // Megatron's blocking gathers end the step: their way to the next one's compute is outside.
+    if (job.job.plan.strategy == "megatron") job.job.host.event_handover = Duration::zero();
     const Duration real = RunStep(job).report.account().step;
     job.job.plan.ideal = true;
     EXPECT_LE(RunStep(job).report.account().step, real);
