@@ -142,10 +142,12 @@ class Megatron : public Strategy {
     if (plan_.reduce_scatter_with_fp32_accumulation) {
       Exchange(rank, b, bytes);
     } else if (plan_.use_distributed_optimizer) {
-      Launch(rank, CollectiveOp::kReduceScatter, bytes, owners_, "reduce_scatter " + NameOf(b));
+      const TaskId scattered =
+          Launch(rank, CollectiveOp::kReduceScatter, bytes, owners_, "reduce_scatter " + NameOf(b));
       if (instances() > 1) {
-        Launch(rank, CollectiveOp::kAllReduce, SizeOf(sharding_.reduce, ElementsOf(b) / shards_),
-               across_, "all_reduce across instances " + NameOf(b));
+        const Bytes part = SizeOf(sharding_.reduce, ElementsOf(b) / shards_);
+        rank.graph().AddDependency(scattered, Launch(rank, CollectiveOp::kAllReduce, part, across_,
+                                                     "all_reduce across instances " + NameOf(b)));
       }
     } else {
       Launch(rank, CollectiveOp::kAllReduce, bytes, group_, "all_reduce " + NameOf(b));

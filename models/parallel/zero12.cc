@@ -194,13 +194,13 @@ class Zero12 : public Strategy {
   }
 
   void Reduce(RankProgram& rank, CollectiveOp op, std::int64_t elements, std::string name) {
-    rank.LaunchCollective(reduce_,
-                          {op, sharding_.reduce, SizeOf(sharding_.reduce, elements), group_},
-                          std::move(name), Site::kGradientReduce);
+    rank.LaunchCollectiveOfLast(reduce_,
+                                {op, sharding_.reduce, SizeOf(sharding_.reduce, elements), group_},
+                                std::move(name), Site::kGradientReduce);
   }
 
   void GatherParameters(RankProgram& rank, CollectiveOp op, std::int64_t elements) {
-    rank.LaunchCollective(
+    rank.LaunchCollectiveOfLast(
         rank.compute(), {op, sharding_.gather, SizeOf(sharding_.gather, elements), group_},
         op == CollectiveOp::kBroadcast ? "broadcast parameters" : "all_gather parameters",
         Site::kParameterGather);

@@ -183,11 +183,11 @@ class Zero3 : public Strategy {
     }
     rank.Launch(reduce_, DivideWork(sharding_.gather, sharding_.reduce, held_, scatters),
                 "divide " + name);
-    rank.LaunchCollective(reduce_,
-                          {scatters ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce,
-                           sharding_.reduce, SizeOf(sharding_.reduce, elements), group_},
-                          (scatters ? "reduce_scatter " : "all_reduce ") + name,
-                          Site::kGradientReduce, reduce_communicator_);
+    rank.LaunchCollectiveOfLast(reduce_,
+                                {scatters ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce,
+                                 sharding_.reduce, SizeOf(sharding_.reduce, elements), group_},
+                                (scatters ? "reduce_scatter " : "all_reduce ") + name,
+                                Site::kGradientReduce, reduce_communicator_);
   }
 
   const JobSpec& job_;

@@ -187,7 +187,7 @@ void Zero3Fetcher::AfterOptimizer(RankProgram& rank) {
                                 "secondary_parameters", Bytes{} - SecondCopyOf(p));
   }
   if (elements == 0) return;
-  rank.LaunchCollective(
+  rank.LaunchCollectiveOfLast(
       rank.compute(),
       {CollectiveOp::kAllGather, sharding_.gather, SizeOf(sharding_.gather, elements), all_.group},
       "all_gather persistent parameters", Site::kParameterGather, all_.communicator);

@@ -15,7 +15,7 @@ std::int32_t Kernels(std::int64_t count) {
 }
 
 void AllReduceOneElement(RankProgram& rank, const ZeroStep& step, const char* name) {
-  rank.LaunchCollective(
+  rank.LaunchCollectiveOfLast(
       rank.compute(),
       {CollectiveOp::kAllReduce, DType::kFp32, ElementSize(DType::kFp32), step.group}, name,
       Site::kOptimizer, step.communicator);
