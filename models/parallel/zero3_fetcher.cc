@@ -49,8 +49,12 @@ void Zero3Fetcher::BeginMicrostep(const Moment& moment) {
   RankProgram& rank = moment.rank;
   next_ = 0;
   const StreamEvent now = rank.Record(rank.compute());
+  // What the optimizer has made; the gather's stream waits for all of compute once more.
+  if (!is_ideal_ || moment.is_first_microstep) {
+    rank.Wait(all_.stream, now);
+    if (node_.stream != all_.stream) rank.Wait(node_.stream, now);
+  }
   if (is_ideal_) {
-    if (moment.is_first_microstep) rank.Wait(all_.stream, now);  // what the optimizer has made
     GatherBeforehand(rank);
   } else if (gather_ != rank.compute()) {
     rank.Wait(gather_, now);

@@ -48,6 +48,19 @@ inline std::int64_t ExposedUnits(const StepRun& run, const Durations& durations,
   return account.exposed[static_cast<std::size_t>(site)] / kVecUnit;
 }
 
+// When the launching thread, whose work takes no time, begins its last task: 0 as long as it waits
+// for nothing.
+inline std::int64_t LastLaunch(const JobSpec& job, const Workload& workload,
+                               const Durations& durations) {
+  const TaskGraph graph = BuildStep(job, workload, HostThread::kLaunches).graph;
+  const Timeline timeline = Simulate(graph, CostsOf(graph, durations));
+  SimTime last{};
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    if (graph.kind(t) == TaskKind::kHost) last = std::max(last, timeline.start[t]);
+  }
+  return last.time_since_epoch() / kVecUnit;
+}
+
 // What rank 0 holds all along.
 inline std::int64_t Resident(const StepRun& run, const std::string& category) {
   const auto& categories = run.graph.memory_categories();

@@ -182,6 +182,22 @@ TEST(Zero12, AccumulationFollowsTheStage) {
   EXPECT_EQ(two.Count("accumulate partition"), 2);
 }
 
+// Where the host is modelled it is the thread that waits. Two steps are built; each ends its
+// backward in a device-wide synchronise when overlapping, so the second optimizer is launched
+// behind the second backward. Without overlap nobody waits, but for fp16's overflow flag.
+TEST(Zero12, TheHostThreadWaits) {
+  const auto last = [](bool overlaps, DType compute) {
+    JobSpec job = JobOf({.stage = 2, .overlap_comm = overlaps, .reduce_bucket_size = kElements});
+    job.precision.compute = compute;
+    return LastLaunch(job, Layers(3), DurationsOf(6, {"copy", "optimizer", "all_gather"}));
+  };
+  EXPECT_EQ(last(false, DType::kBf16), 0);
+  // By hand: backward 0..60, reductions 40..46, 60..66, 66..72; the same again behind.
+  EXPECT_EQ(last(true, DType::kBf16), 2 * 72);
+  // Backward and three reductions, one after the other.
+  EXPECT_EQ(last(false, DType::kFp16), 2 * (60 + 3 * 6));
+}
+
 // ---- What is sent ----
 
 // Section 4.2: an all_reduce of every gradient and one gather of the parameters, with and without

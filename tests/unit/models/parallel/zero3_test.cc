@@ -143,6 +143,66 @@ TEST(Zero3, SequentialGathersGoOneByOne) {
   EXPECT_EQ(RunJob(JobOf(plan), TwoTensors()).Count("all_gather"), 10);
 }
 
+// A tied head uses the embedding's table: it is gathered for the embedding, for the head (whose
+// backward follows at once) and for the embedding's backward, which completes the gradient.
+TEST(Zero3, ATiedHeadGathersTheTableAgain) {
+  Workload workload = ThreeModules();
+  workload.units[2].operators[0].parameters_ready = {};
+  workload.units[2].operators[0].also_uses = {0};
+  workload.parameters.pop_back();
+  ZeroPlan plan = OneModule();
+  plan.stage3_prefetch_bucket_size = 0;
+  const StepRun run = RunJob(JobOf(plan), workload, kDurations);
+  Starts gathers;
+  for (const auto& start : StartsOf(run, kDurations)) {
+    if (start.first.rfind("all_gather", 0) == 0) gathers.push_back(start);
+  }
+  // m0's reduction is the last, behind the embedding's backward.
+  EXPECT_THAT(gathers, ElementsAre(Pair("all_gather m0", 0), Pair("all_gather m1", 7),
+                                   Pair("all_gather m0", 14), Pair("all_gather m1", 21),
+                                   Pair("all_gather m0", 28)));
+  EXPECT_EQ(run.Count("reduce_scatter"), 2);
+  EXPECT_EQ(run.Count("copy m0"), 1);
+}
+
+// What a checkpoint runs again is fetched again, also inside the backward of a leaf module.
+TEST(Zero3, RecomputationFetchesAgain) {
+  const auto layer = [](std::int32_t first) {
+    ModelUnit unit{"layers." + std::to_string(first / 2), {}};
+    for (std::int32_t i = 0; i < 2; ++i) {
+      Operator op = ThreeModules().units[0].operators[0];
+      op.name = "op" + std::to_string(i);
+      op.parameters_ready = {first + i};
+      unit.operators.push_back(op);
+    }
+    return unit;
+  };
+  Workload workload;
+  for (std::int32_t p = 0; p < 4; ++p) {
+    workload.parameters.push_back({"p" + std::to_string(p), kElements, DType::kFp32});
+  }
+  workload.units = {layer(0), layer(2)};
+  // Before the last operator's backward both layers run again.
+  workload.reruns = {{{1, 1}, {{{0, 0}, {}}, {{0, 1}, {}}, {{1, 0}, {}}, {{1, 1}, {}}}}};
+  ZeroPlan plan = OneModule();
+  plan.stage3_prefetch_bucket_size = 0;
+  plan.stage3_max_reuse_distance = 0;
+  const StepRun operators = RunJob(JobOf(plan), workload, kDurations);
+  EXPECT_EQ(operators.Count("all_gather"), 4 + 4 + 4);  // forward, again, backward
+  ExpectMemoryReturns(operators);
+  plan.stage3_leaf_modules = LeafModules::kLayers;
+  const StepRun leaves = RunJob(JobOf(plan), workload, kDurations);
+  // Two layers forward, the second one's backward, in it the first one's operators, its backward.
+  EXPECT_EQ(leaves.Count("all_gather"), 2 + 1 + 2 + 1);
+  ExpectMemoryReturns(leaves);
+}
+
+// Where the host is modelled it is the thread that waits for the reductions at the end of backward;
+// the second of two steps ends at 97 + 1 + 6 behind the first one's 109.
+TEST(Zero3, TheHostThreadWaits) {
+  EXPECT_EQ(LastLaunch(JobOf(), ThreeModules(), kDurations), 109 + 104);
+}
+
 // ---- Second copies inside the node (hpZ) ----
 
 JobSpec TwoNodes(ZeroPlan plan) {

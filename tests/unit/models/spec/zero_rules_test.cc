@@ -119,6 +119,18 @@ TEST(ZeroRules, FirstIterationsAreFew) {
                 "allowed: 1"));
 }
 
+TEST(ZeroRules, AHostThatWaitsCannotBeCaptured) {
+  EXPECT_EQ(ZeroError("stage: 3", {"host.cuda_graphs=true"}),
+            "--set host.cuda_graphs=true: host.cuda_graphs: found 'true' with DeepSpeed's stage 3, "
+            "where the host waits for the device within a step and nothing can be captured, "
+            "allowed: 'false'");
+  EXPECT_THAT(ZeroError("stage: 1, overlap_comm: true", {"host.cuda_graphs=true"}),
+              HasSubstr("DeepSpeed's overlap_comm"));
+  EXPECT_THAT(ZeroError("stage: 1", {"host.cuda_graphs=true", "precision.compute=fp16"}),
+              HasSubstr("DeepSpeed's overflow check of fp16"));
+  EXPECT_EQ(ZeroError("stage: 1", {"host.cuda_graphs=true"}), "no error");
+}
+
 TEST(ZeroRules, OneCallPerRankHasAnEnd) {
   EXPECT_THAT(ZeroError("stage: 2, allgather_partitions: false", {"nodes=10000"}),
               HasSubstr("plan.zero.allgather_partitions: found 'false', a call for each of the "
