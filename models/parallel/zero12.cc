@@ -58,15 +58,12 @@ class Zero12 : public Strategy {
   }
 
   void BeforeOptimizer(const Moment& moment) override {
-    const auto tensors = static_cast<std::int64_t>(workload_.parameters.size());
-    LaunchBeforeOptimizer(moment.rank, {.job = job_,
-                                        .group = group_,
-                                        .elements = partition_.elements_per_rank(),
-                                        .tensors = std::max<std::int64_t>(1, tensors / ranks_)});
+    LaunchBeforeOptimizer(moment.rank, Step());
   }
 
   // Blocking: nothing of the next forward overlaps with it.
   void AfterOptimizer(const Moment& moment) override {
+    EndOptimizer(moment.rank, Step());
     if (!plan_.allgather_partitions) {
       for (std::int64_t r = 0; r < ranks_; ++r) {
         GatherParameters(moment.rank, CollectiveOp::kBroadcast, partition_.elements_per_rank());
@@ -90,6 +87,15 @@ class Zero12 : public Strategy {
   }
 
  private:
+  ZeroStep Step() const {
+    const auto tensors = static_cast<std::int64_t>(workload_.parameters.size());
+    return {.job = job_,
+            .group = group_,
+            .elements = partition_.elements_per_rank(),
+            .tensors = std::max<std::int64_t>(1, tensors / ranks_),
+            .at_a_time = partition_.elements_per_rank()};
+  }
+
   bool Reduces(const Moment& moment) const { return plan_.stage == 2 || moment.is_last_microstep; }
   // Stage 1 without overlap reduces everything after backward, in the order of registration.
   bool is_deferred() const { return plan_.stage == 1 && !plan_.overlaps(); }

@@ -96,18 +96,12 @@ class Zero3 : public Strategy {
   }
 
   void BeforeOptimizer(const Moment& moment) override {
-    std::int64_t elements = 0;
-    for (const ParameterTensor& tensor : workload_.parameters) {
-      elements += PaddedElements(tensor.elements, sharding_.shards) / sharding_.shards;
-    }
-    LaunchBeforeOptimizer(moment.rank,
-                          {.job = job_,
-                           .group = group_,
-                           .communicator = communicator_,
-                           .elements = elements,
-                           .tensors = static_cast<std::int64_t>(workload_.parameters.size())});
+    LaunchBeforeOptimizer(moment.rank, Step());
   }
-  void AfterOptimizer(const Moment& moment) override { fetcher_.AfterOptimizer(moment.rank); }
+  void AfterOptimizer(const Moment& moment) override {
+    EndOptimizer(moment.rank, Step());
+    fetcher_.AfterOptimizer(moment.rank);
+  }
 
   // Partitions are added up behind each reduction.
   bool AccumulatesGradients(const Moment&) const override { return false; }
@@ -115,6 +109,19 @@ class Zero3 : public Strategy {
  private:
   static constexpr std::size_t kMostEvents = 2;
   static constexpr std::int32_t kNoLeaf = -1;
+
+  ZeroStep Step() const {
+    std::int64_t elements = 0;
+    for (const ParameterTensor& tensor : workload_.parameters) {
+      elements += PaddedElements(tensor.elements, sharding_.shards) / sharding_.shards;
+    }
+    return {.job = job_,
+            .group = group_,
+            .communicator = communicator_,
+            .elements = elements,
+            .tensors = static_cast<std::int64_t>(workload_.parameters.size()),
+            .at_a_time = std::min(elements, plan_.sub_group_size)};
+  }
 
   bool IsLeaf(std::int32_t unit) const { return fetcher_.modules().IsLeaf(unit); }
   bool IsModule(std::int32_t unit, const Operator& op) const {

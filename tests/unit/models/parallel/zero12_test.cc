@@ -319,6 +319,14 @@ TEST(Zero2, GradientsLiveUntilTheyAreReduced) {
             3 * kElements * 4);
 }
 
+// While the optimizer runs the partition's gradients are there in fp32 too.
+TEST(Zero12, Fp32GradientsOfThePartition) {
+  JobSpec job = JobOf({.stage = 1});
+  EXPECT_EQ(MemoryOf(RunJob(job, ThreeLayers())).most["fp32_gradients"], 0);
+  job.precision.compute = DType::kBf16;
+  EXPECT_EQ(MemoryOf(RunJob(job, ThreeLayers())).most["fp32_gradients"], 5 * kElements / 8 * 4);
+}
+
 TEST(Zero12, MemoryReturnsToTheShards) {
   for (const int stage : {1, 2}) {
     for (const bool contiguous : {true, false}) {

@@ -320,6 +320,15 @@ TEST(Zero3, SubGroups) {
   EXPECT_EQ(RunJob(JobOf(plan), ThreeModules()).Count("optimizer"), 2);
 }
 
+// ... and has their gradients in fp32 one sub-group at a time.
+TEST(Zero3, SubGroupsBoundTheFp32Gradients) {
+  ZeroPlan plan = OneModule();
+  plan.sub_group_size = kElements / 8;
+  JobSpec job = JobOf(plan);
+  job.precision.compute = DType::kBf16;
+  EXPECT_EQ(MemoryOf(RunJob(job, ThreeModules())).most["fp32_gradients"], kElements / 8 * 4);
+}
+
 // ---- The ceiling ----
 
 // plan.ideal by hand, gathers of 30: back to back from 0 on, where the real schedule waits for each
