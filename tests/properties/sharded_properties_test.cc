@@ -85,7 +85,6 @@ TEST(ShardedStep, IdealIsNeverSlower) {
     ResolvedJob job = ShardedJob(seed);
     if (job.job.plan.strategy != "fsdp1" && job.job.plan.strategy != "fsdp2") continue;
     SCOPED_TRACE("seed " + std::to_string(seed));
-    job.job.contention = ContentionMode::kOff;
     if (seed % 3 == 0) job.job.host = testing::RandomJobWithHost(seed).job.host;
     const Duration real = RunStep(job).report.account().step;
     job.job.plan.ideal = true;
