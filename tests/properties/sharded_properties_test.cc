@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/run_step.h"
+#include "models/spec/wrap_modules.h"
 #include "tests/support/random_job.h"
 #include "tests/support/shipped.h"
 
@@ -33,6 +34,16 @@ ResolvedJob ShardedJob(std::uint64_t seed) {
   plan.fsdp1.iteration = seed % 13 == 0 ? FsdpIteration::kFirst : FsdpIteration::kSteady;
   plan.fsdp2.wrap = bit(2) ? WrapPolicy::kMinParameters : WrapPolicy::kLayer;
   plan.fsdp2.wrap_min_parameters = 1'000'000;
+  if (seed % 5 == 0) {  // every second unit, and the two last ones together
+    plan.fsdp1.wrap = plan.fsdp2.wrap = WrapPolicy::kCustom;
+    const std::vector<std::string> units = UnitNames(job.job);
+    std::size_t u = 0;
+    for (; u + 2 < units.size(); u += 2) plan.fsdp1.wrap_modules.push_back(units[u]);
+    if (u + 1 < units.size()) {
+      plan.fsdp1.wrap_modules.push_back(units[units.size() - 2] + "+" + units.back());
+    }
+    plan.fsdp2.wrap_modules = plan.fsdp1.wrap_modules;
+  }
   plan.fsdp2.reshard_after_forward = std::vector<std::string>{
       "auto", "true", "false", std::to_string(job.job.gpus_per_node)}[seed / 4 % 4];
   plan.fsdp2.forward_prefetch = static_cast<std::int64_t>(seed / 8 % 3);

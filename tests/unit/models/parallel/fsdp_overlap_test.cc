@@ -178,6 +178,35 @@ TEST(FsdpOverlap, OnlyTheLastBackwardHasToWait) {
   EXPECT_EQ(waits.makespan - goes_on.makespan, 9);
 }
 
+// A checkpoint of one layer recomputes inside its group: parameters are there. One of two layers
+// runs the earlier one's forward with its hooks: gathered, freed, and gathered again for its
+// backward.
+TEST(FsdpOverlap, RecomputationGathersOnlyAcrossGroups) {
+  const auto checkpoint = [](Workload workload, std::int32_t first, std::int32_t last) {
+    Rerun rerun{{last, 0}, {}};
+    for (std::int32_t unit = first; unit <= last; ++unit) rerun.steps.push_back({{unit, 0}, {}});
+    workload.reruns.push_back(rerun);
+    return workload;
+  };
+  for (const std::string strategy : {"fsdp1", "fsdp2"}) {
+    JobSpec job = Fsdp2();
+    job.plan.strategy = strategy;
+    const StepRun inside = RunJob(job, checkpoint(ThreeLayers(), 2, 2));
+    EXPECT_EQ(inside.Count("layers.1.op.recompute"), 1);
+    EXPECT_EQ(inside.Count("all_gather"), 2 * 3 + 1) << strategy;
+    ExpectMemoryReturns(inside);
+    const StepRun across = RunJob(job, checkpoint(ThreeLayers(), 1, 2));
+    EXPECT_EQ(across.Count("all_gather layers.0"), 3) << strategy;
+    EXPECT_EQ(across.Count("all_gather"), 2 * 3 + 1 + 1) << strategy;
+    ExpectMemoryReturns(across);
+    job.plan.ideal = true;
+    const StepRun ideal = RunJob(job, checkpoint(ThreeLayers(), 1, 2));
+    EXPECT_LE(ideal.makespan, across.makespan) << strategy;
+    EXPECT_EQ(ideal.Count("all_gather"), 2 * 3 + 1) << strategy;
+    ExpectMemoryReturns(ideal);
+  }
+}
+
 // All the gathers of the step stand in one row from its begin: compute waits for the first only.
 TEST(FsdpOverlap, IdealWaitsForNothingButTheLinks) {
   JobSpec job = Fsdp2();

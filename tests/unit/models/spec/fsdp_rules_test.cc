@@ -134,6 +134,23 @@ TEST(FsdpRules, WhatIsNotModelledIsRefused) {
               HasSubstr("found 2 with plan.fsdp1.iteration: first, which comes once, allowed: 1"));
 }
 
+// Streams have the priority that the framework gives them, unless the job says otherwise.
+TEST(FsdpRules, StreamPriorities) {
+  JobSpec job;
+  EXPECT_EQ(PriorityOf(job), StreamPriority::kDefault);  // DDP
+  job.plan.strategy = "fsdp2";
+  EXPECT_EQ(PriorityOf(job), StreamPriority::kHigh);
+  job.host.stream_priority = StreamPriority::kDefault;
+  EXPECT_EQ(PriorityOf(job), StreamPriority::kDefault);
+  job.host.stream_priority = StreamPriority::kFramework;
+  job.plan.strategy = "fsdp1";
+  EXPECT_EQ(PriorityOf(job), StreamPriority::kDefault);
+  job.plan.fsdp1.sharding_strategy = ShardingStrategy::kHybridShard;
+  EXPECT_EQ(PriorityOf(job), StreamPriority::kHigh);
+  job.plan.fsdp1.limit_all_gathers = false;
+  EXPECT_EQ(PriorityOf(job), StreamPriority::kDefault);
+}
+
 // A key that would do nothing is an error: the user believes that it does something.
 TEST(FsdpRules, KeysWithoutEffect) {
   struct Row {
@@ -171,6 +188,7 @@ TEST(FsdpRules, KeysWithoutEffect) {
       {"fsdp2", {"plan.fsdp2.gradient_divide_factor=4"}, "plan.fsdp2.gradient_divide_factor"},
       {"fsdp2", {"plan.fsdp1.forward_prefetch=true"}, "plan.fsdp1"},
       {"ddp", {"plan.ideal=true"}, "plan.ideal"},
+      {"fsdp2", {"plan.ideal=true", "contention=sm"}, "contention"},
   };
   for (const Row& row : rows) {
     EXPECT_THAT(Told(row.strategy, row.sets), HasSubstr(": " + row.key + ": has no effect with "))
