@@ -94,6 +94,7 @@ constexpr std::array kFsdp2Rows = {
 };
 
 constexpr std::array kCommonRows = {
+    IneffectiveKey{"contention", "plan.ideal: true, in which overlap costs nothing", IsIdeal},
     IneffectiveKey{
         "plan.ideal", "plan.strategy: {strategy}",
         [](const JobSpec& j) { return j.plan.strategy == "ddp" || j.plan.strategy == "none"; }},

@@ -7,9 +7,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "models/run_step.h"
+#include "models/spec/wrap_modules.h"
 #include "tests/support/random_job.h"
 #include "tests/support/shipped.h"
 
@@ -89,6 +91,16 @@ ResolvedJob ShardedJob(std::uint64_t seed) {
   plan.fsdp1.iteration = seed % 13 == 0 ? FsdpIteration::kFirst : FsdpIteration::kSteady;
   plan.fsdp2.wrap = bit(2) ? WrapPolicy::kMinParameters : WrapPolicy::kLayer;
   plan.fsdp2.wrap_min_parameters = 1'000'000;
+  if (seed % 5 == 0) {  // every second unit, and the two last ones together
+    plan.fsdp1.wrap = plan.fsdp2.wrap = WrapPolicy::kCustom;
+    const std::vector<std::string> units = UnitNames(job.job);
+    std::size_t u = 0;
+    for (; u + 2 < units.size(); u += 2) plan.fsdp1.wrap_modules.push_back(units[u]);
+    if (u + 1 < units.size()) {
+      plan.fsdp1.wrap_modules.push_back(units[units.size() - 2] + "+" + units.back());
+    }
+    plan.fsdp2.wrap_modules = plan.fsdp1.wrap_modules;
+  }
   plan.fsdp2.reshard_after_forward = std::vector<std::string>{
       "auto", "true", "false", std::to_string(job.job.gpus_per_node)}[seed / 4 % 4];
   plan.fsdp2.forward_prefetch = static_cast<std::int64_t>(seed / 8 % 3);
@@ -103,6 +115,10 @@ ResolvedJob ShardedJob(std::uint64_t seed) {
       std::vector<std::optional<DType>>{std::nullopt, DType::kFp32, DType::kFp16}[seed / 32 % 3];
   SetZeroKnobs(seed, job.job);
   SetMegatronKnobs(seed, job.job);
+  if (seed % 7 == 0 && std::holds_alternative<TransformerSpec>(job.job.model.network)) {
+    job.job.recompute.granularity = RecomputeGranularity::kFull;
+    job.job.recompute.num_layers = 1 + static_cast<std::int64_t>(seed % 3);
+  }
   job.job.contention = bit(5) ? ContentionMode::kFull : ContentionMode::kOff;
   return job;
 }
@@ -132,7 +148,6 @@ TEST(ShardedStep, IdealIsNeverSlower) {
   for (std::uint64_t seed = 0; seed < kJobs; ++seed) {
     ResolvedJob job = ShardedJob(seed);
     SCOPED_TRACE("seed " + std::to_string(seed));
-    job.job.contention = ContentionMode::kOff;
     if (seed % 3 == 0) job.job.host = testing::RandomJobWithHost(seed).job.host;
     // Megatron's blocking gathers end the step: their way to the next one's compute is outside.
     if (job.job.plan.strategy == "megatron") job.job.host.event_handover = Duration::zero();
