@@ -96,6 +96,9 @@ class RankProgram {
   StreamEvent Record(StreamId stream) const { return {graph_.last_on(stream), stream}; }
   void Wait(StreamId stream, StreamEvent event);
 
+  // Process groups that have been used so far: a communicator each.
+  std::size_t communicator_count() const { return calls_.size(); }
+
   // All that the host thread has done so far, modelled as tasks or not.
   const HostWork& host_work() const { return host_work_; }
 
