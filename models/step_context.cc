@@ -20,13 +20,14 @@ std::string Title(const JobSpec& job) {
 }
 
 // Values that the job itself does not state: they shaped the prediction unseen. Origins name files
-// without their folders ("job.yaml:7").
+// without their folders ("job.yaml:7"). How a framework's file is understood is an assumption too.
 std::vector<StepContext::Assumption> Assumptions(const ResolvedJob& resolved) {
   const std::string& file = resolved.job.file;
   const std::string in_the_job = file.substr(file.find_last_of('/') + 1) + ":";
   std::vector<StepContext::Assumption> assumptions;
   for (const ValueOrigin& value : resolved.origins) {
-    const bool is_stated = value.origin == "--set" || value.origin.rfind(in_the_job, 0) == 0;
+    const bool is_stated = value.origin == "--set" ||
+                           (resolved.has_file && value.origin.rfind(in_the_job, 0) == 0);
     if (!is_stated) assumptions.push_back({value.field, value.value, value.origin});
   }
   return assumptions;
@@ -68,6 +69,8 @@ StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workloa
   context.gpu_memory = job.hardware.gpu.memory;
   context.confidence = Confidence(job);
   context.assumptions = Assumptions(resolved);
+  context.notes = resolved.notes;
+  context.warnings = resolved.warnings;
   context.resolved_json = resolved.resolved_json;
   return context;
 }

@@ -171,7 +171,7 @@ std::unique_ptr<Interference> MakeContention(const IdVector<WorkId, Occupancy>& 
                                              const JobSpec& job) {
   if (job.contention == ContentionMode::kOff) return nullptr;
   return std::make_unique<Contention>(occupancy, job.hardware,
-                                      ContentionSettings{job.contention, job.host.stream_priority});
+                                      ContentionSettings{job.contention, PriorityOf(job)});
 }
 
 }  // namespace stepsim

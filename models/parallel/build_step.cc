@@ -22,6 +22,7 @@ class StepBuilder {
 
   void BuildStepNumber(std::int32_t step) {
     const auto microsteps = static_cast<std::int32_t>(job_.batch.gradient_accumulation_steps);
+    rank_.BeginStep();
     for (std::int32_t m = 0; m < microsteps; ++m) {
       const Moment moment{rank_, m, step, m == 0, m + 1 == microsteps};
       rank_.SetPosition(Phase::kForward, {m, step});
@@ -43,7 +44,7 @@ class StepBuilder {
         strategy_.BeforeForwardOf(moment, unit, op);
         const TaskId task =
             rank_.Launch(rank_.compute(), op.forward, NameOf(unit, op) + ".forward");
-        rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", op.saved);
+        rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", op.kept());
         strategy_.AfterForwardOf(moment, unit, op);
       }
       strategy_.AfterForward(moment, unit);
@@ -55,12 +56,28 @@ class StepBuilder {
       const auto unit = static_cast<std::int32_t>(u);
       strategy_.BeforeBackward(moment, unit);
       const auto& operators = workload_.units[u].operators;
-      for (auto op = operators.rbegin(); op != operators.rend(); ++op)
-        BackwardOf(moment, unit, *op);
+      for (std::size_t i = operators.size(); i-- > 0;) {
+        RunAgainBefore(moment, {unit, static_cast<std::int32_t>(i)});
+        BackwardOf(moment, unit, operators[i]);
+      }
       strategy_.AfterBackward(moment, unit);
     }
     rank_.SetPosition(Phase::kOther, {moment.microstep, moment.step});
     strategy_.AfterLastBackward(moment);
+  }
+
+  // What a checkpoint has thrown away is made anew.
+  void RunAgainBefore(const Moment& moment, OperatorPlace place) {
+    for (const Rerun& rerun : workload_.RerunsBefore(place)) {
+      for (const Rerun::Step& step : rerun.steps) {
+        const Operator& op = workload_.OperatorAt(step.place);
+        strategy_.BeforeRerunOf(moment, step.place.unit, op);
+        const TaskId task =
+            rank_.Launch(rank_.compute(), op.forward, NameOf(step.place.unit, op) + ".recompute");
+        rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", step.remade);
+        strategy_.AfterRerunOf(moment, step.place.unit, op);
+      }
+    }
   }
 
   // The input gradient first, then the weight gradient; then autograd's hooks fire.
@@ -70,7 +87,8 @@ class StepBuilder {
     TaskId last = LaunchAll(op.backward_input, name + ".dgrad");
     if (!op.backward_weight.empty()) last = LaunchAll(op.backward_weight, name + ".wgrad");
     if (last == kNoId<TaskId>) last = rank_.Record(rank_.compute()).last;
-    rank_.graph().AddMemoryEvent(last, /*at_end=*/true, "activations", Bytes{} - op.saved);
+    rank_.graph().AddMemoryEvent(last, /*at_end=*/true, "activations",
+                                 Bytes{} - op.saved - op.held);
     for (const std::int32_t p : op.parameters_ready) {
       const ParameterTensor& parameter = workload_.parameters[static_cast<std::size_t>(p)];
       if (strategy_.AccumulatesGradients(moment)) {
@@ -121,8 +139,7 @@ LaunchModel LaunchModelOf(const JobSpec& job, HostThread host) {
 // A host that runs ahead is at its steady pace from the second step on: in the first it starts
 // together with the device. Before the very first iteration of a job there is nothing.
 std::int64_t StepsOf(const JobSpec& job, HostThread host) {
-  const bool is_first =
-      job.plan.strategy == "ddp" && job.plan.ddp.iteration == DdpIteration::kFirst;
+  const bool is_first = IsFirstIteration(job);
   const bool runs_ahead = host == HostThread::kLaunches && !job.host.synchronize;
   return std::max<std::int64_t>(job.simulate.steps, runs_ahead && !is_first ? 2 : 1);
 }
@@ -163,7 +180,8 @@ BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread hos
     const GroupId replicate = is_cut ? groups.Of(r, sharding.replicas, sharding.shards, "replicate",
                                                  "the same shard of every copy")
                                      : groups.all();
-    const auto strategy = row->make({job, workload, rank, groups, groups.all(), shard, replicate});
+    const auto strategy =
+        row->make({job, workload, rank, groups, groups.all(), shard, replicate, r});
     StepBuilder builder(job, workload, rank, *strategy);
     for (std::int32_t step = 0; step < StepsOf(job, host); ++step) {
       const HostWork before = rank.host_work();

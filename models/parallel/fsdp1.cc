@@ -2,7 +2,9 @@
 // models/README.md, "FSDP1".
 #include <cstddef>
 #include <deque>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/parallel/grouped_strategy.h"
@@ -12,27 +14,64 @@
 namespace stepsim {
 namespace {
 
+// A flat parameter on its way through one micro-step.
+struct UnitState {
+  bool is_unsharded = false;
+  StreamEvent gathered;
+  std::optional<StreamEvent> gathered_for_backward;  // plan.ideal
+  Bytes gradient;                                    // unsharded, alive
+  std::int32_t gradient_of = -1;                     // the step that left a sharded gradient
+};
+
+// Kernels that run one after the other, as one task.
+class KernelSum {
+ public:
+  void Add(const ComputeWork& part) {
+    work_.bytes += part.bytes;
+    work_.kernels += part.kernels;
+  }
+  bool is_empty() const { return work_.kernels == 0; }
+  const ComputeWork& work() const { return work_; }
+
+ private:
+  static ComputeWork Nothing() {
+    ComputeWork work = CopyWork(Bytes{}, Bytes{});
+    work.kernels = 0;
+    return work;
+  }
+  ComputeWork work_ = Nothing();
+};
+
 class Fsdp1 : public GroupedStrategy {
  public:
   explicit Fsdp1(const StrategyContext& context)
-      : GroupedStrategy(GroupUnits(context.workload, context.job.plan.fsdp1.wrap,
-                                   context.job.plan.fsdp1.wrap_min_parameters)),
+      : GroupedStrategy(GroupUnits(context.workload, context.job.plan.fsdp1)),
         plan_(context.job.plan.fsdp1),
+        is_ideal_(context.job.plan.ideal),
         sharding_(ShardingOf(context.job)),
+        workload_(context.workload),
+        pre_divide_(PreDivideFactor(static_cast<double>(context.job.gpus()))),
+        post_divide_(static_cast<double>(context.job.gpus()) / pre_divide_),
         shard_group_(context.shard),
         replicate_group_(context.replicate),
-        is_unsharded_(group_count(), 0),
-        gradients_(group_count()),
+        states_(group_count()),
         gather_(context.rank.AddStream("unshard")),
         reduce_(context.rank.AddStream("post_backward")),
         communicator_(context.rank.AddCommunicator("communicator shard")) {
-    reduce_communicator_ = plan_.separate_reduce_group
+    reduce_communicator_ = plan_.separate_reduce_group || is_ideal_
                                ? context.rank.AddCommunicator("communicator reduce")
                                : communicator_;
-    if (CastsShards()) cast_ = context.rank.AddStream("pre_unshard");
-    if (sharding_.replicas > 1 && sharding_.shards > 1) {
-      all_reduce_ = context.rank.AddStream("all_reduce");
-    }
+    if (Casts()) cast_ = context.rank.AddStream("pre_unshard");
+    if (sharding_.replicas > 1 && Shards()) all_reduce_ = context.rank.AddStream("all_reduce");
+  }
+
+  // A flat gradient grows tensor by tensor; micro-steps that do not reduce add to it in place.
+  void GradientReady(const Moment& moment, std::int32_t parameter) override {
+    if (AccumulatesGradients(moment)) return;
+    const ParameterTensor& tensor = workload_.parameters[static_cast<std::size_t>(parameter)];
+    ChangeGradient(moment.rank, GroupOfParameter(parameter),
+                   SizeOf(sharding_.gather, tensor.elements),
+                   moment.rank.Record(moment.rank.compute()).last);
   }
 
   void AfterLastBackward(const Moment& moment) override {
@@ -43,7 +82,6 @@ class Fsdp1 : public GroupedStrategy {
     if (all_reduce_ != kNoId<StreamId>) rank.Wait(rank.compute(), rank.Record(all_reduce_));
   }
 
-  // The flat gradient is accumulated in place while nothing is reduced.
   bool AccumulatesGradients(const Moment& moment) const override {
     return plan_.no_sync && !moment.is_first_microstep;
   }
@@ -53,108 +91,163 @@ class Fsdp1 : public GroupedStrategy {
 
   bool Reduces(const Moment& moment) const { return !plan_.no_sync || moment.is_last_microstep; }
   bool Shards() const { return sharding_.shards > 1; }
-  bool CastsShards() const { return Shards() && sharding_.gather != sharding_.storage; }
-  bool FreesAfterForward() const {
-    return plan_.sharding_strategy == ShardingStrategy::kFullShard ||
-           plan_.sharding_strategy == ShardingStrategy::kHybridShard;
+  bool Casts() const { return sharding_.gather != sharding_.storage; }
+  bool FreesAfterForward() const { return ReshardsAfterForward(plan_.sharding_strategy); }
+  bool IsFirstIteration() const { return plan_.iteration == FsdpIteration::kFirst; }
+  // A gather leaves an unsharded copy; without shards a cast does.
+  bool MakesCopies() const { return Shards() || Casts(); }
+  std::int64_t PaddedOf(std::size_t g) const {
+    return PaddedElements(GroupAt(g).elements, sharding_.shards);
   }
-  Bytes Unsharded(std::size_t g, DType dtype) const {
-    return SizeOf(dtype, PaddedElements(GroupAt(g).elements, sharding_.shards));
+  Bytes Unsharded(std::size_t g) const { return SizeOf(sharding_.gather, PaddedOf(g)); }
+
+  // ---- Parameters ----
+
+  void BeginForward(const Moment& moment) override {
+    RankProgram& rank = moment.rank;
+    if (!is_ideal_ || moment.is_first_microstep) {
+      const StreamEvent now = rank.Record(rank.compute());
+      rank.Wait(gather_, now);
+      if (Casts()) rank.Wait(cast_, now);
+    }
+    if (is_ideal_) GatherBeforehand(rank);
   }
 
-  void BeginForward(RankProgram& rank) override {
-    const StreamEvent now = rank.Record(rank.compute());
-    rank.Wait(gather_, now);
-    if (CastsShards()) rank.Wait(cast_, now);
+  // plan.ideal: everything that this micro-step will need, in the order of the need.
+  void GatherBeforehand(RankProgram& rank) {
+    rank.LaunchBeforehand(true);
+    for (std::size_t g = 0; g < group_count(); ++g) Unshard(rank, g);
+    for (std::size_t g = group_count(); FreesAfterForward() && --g > kRoot;) {
+      if (GroupAt(g).elements > 0) states_[g].gathered_for_backward = Gather(rank, g);
+    }
+    rank.LaunchBeforehand(false);
   }
 
-  void PreForward(RankProgram& rank, std::size_t g) override {
+  void PreForward(const Moment& moment, std::size_t g) override {
+    RankProgram& rank = moment.rank;
+    if (IsFirstIteration() && moment.is_first_microstep) CheckOrder(rank, g);
     Unshard(rank, g);
-    rank.Wait(rank.compute(), rank.Record(gather_));
-    if (plan_.forward_prefetch && g + 1 < group_count()) Unshard(rank, g + 1);
+    WaitForGathers(rank, g);
+    const bool prefetches = plan_.forward_prefetch && !IsFirstIteration() && !is_ideal_;
+    if (prefetches && g + 1 < group_count()) Unshard(rank, g + 1);
   }
 
-  // The root is never freed between forward and backward.
-  void PostForward(RankProgram& rank, std::size_t g) override {
-    if (g != kRoot && FreesAfterForward()) Free(rank, g);
+  // Do all ranks gather the same unit? The host reads the answer.
+  void CheckOrder(RankProgram& rank, std::size_t g) {
+    if (!Shards() || GroupAt(g).elements == 0) return;
+    const Bytes bytes = SizeOf(DType::kFp32, sharding_.shards);  // an int32 of each
+    rank.LaunchCollective(rank.compute(),
+                          {CollectiveOp::kAllGather, DType::kFp32, bytes, shard_group_},
+                          "check order " + GroupAt(g).name, Site::kParameterGather, communicator_);
+    rank.BlockHost(rank.Record(rank.compute()));
   }
 
-  void PreBackward(RankProgram& rank, std::size_t g) override {
+  // The root is never freed between forward and backward; the cast copies of NO_SHARD always are.
+  void PostForward(const Moment& moment, std::size_t g) override {
+    if (!Shards() || (g != kRoot && FreesAfterForward())) Free(moment.rank, g);
+  }
+
+  void PreBackward(const Moment& moment, std::size_t g) override {
+    RankProgram& rank = moment.rank;
     Unshard(rank, g);
-    rank.Wait(rank.compute(), rank.Record(gather_));
+    WaitForGathers(rank, g);
     if (plan_.backward_prefetch == BackwardPrefetch::kPre) UnshardNextOfBackward(rank, g);
   }
 
   void UnshardNextOfBackward(RankProgram& rank, std::size_t g) {
+    if (is_ideal_) return;
     if (const auto next = NextOfBackward(g, 1)) Unshard(rank, *next);
   }
 
+  // Compute waits for the whole stream: for all gathers so far.
+  void WaitForGathers(RankProgram& rank, std::size_t g) {
+    rank.Wait(rank.compute(), is_ideal_ || !Shards() ? states_[g].gathered : rank.Record(gather_));
+  }
+
   void Unshard(RankProgram& rank, std::size_t g) {
-    if (!Shards() || is_unsharded_[g] != 0 || GroupAt(g).elements == 0) return;
-    is_unsharded_[g] = 1;
+    UnitState& state = states_[g];
+    if (state.is_unsharded || !MakesCopies() || GroupAt(g).elements == 0) return;
+    state.is_unsharded = true;
+    state.gathered = state.gathered_for_backward
+                         ? *std::exchange(state.gathered_for_backward, std::nullopt)
+                         : Gather(rank, g);
+  }
+
+  StreamEvent Gather(RankProgram& rank, std::size_t g) {
     const std::string& name = GroupAt(g).name;
-    if (CastsShards()) {
-      const std::int64_t shard =
-          PaddedElements(GroupAt(g).elements, sharding_.shards) / sharding_.shards;
-      rank.Launch(cast_, CastWork(sharding_.storage, sharding_.gather, shard),
-                  "cast shard " + name);
+    TaskId made = kNoId<TaskId>;
+    if (Casts()) {
+      made = rank.Launch(
+          cast_, CastWork(sharding_.storage, sharding_.gather, PaddedOf(g) / sharding_.shards),
+          "cast shard " + name);
       rank.Wait(gather_, rank.Record(cast_));
     }
-    if (plan_.limit_all_gathers && free_events_.size() >= kMostFrees) {
-      rank.BlockHost(free_events_.front());
-      free_events_.pop_front();
+    if (Shards()) {
+      if (plan_.limit_all_gathers && !is_ideal_) LimitGathers(rank);
+      made = rank.LaunchCollective(
+          gather_, {CollectiveOp::kAllGather, sharding_.gather, Unsharded(g), shard_group_},
+          "all_gather " + name, Site::kParameterGather, communicator_);
     }
-    const Bytes bytes = Unsharded(g, sharding_.gather);
-    const TaskId gathered = rank.LaunchCollective(
-        gather_, {CollectiveOp::kAllGather, sharding_.gather, bytes, shard_group_},
-        "all_gather " + name, Site::kParameterGather, communicator_);
-    rank.graph().AddMemoryEvent(gathered, /*at_end=*/false, "unsharded_parameters", bytes);
+    if (is_ideal_) {
+      rank.graph().AddMemoryEvent(made, /*at_end=*/false, "unsharded_parameters", Unsharded(g));
+    } else {
+      rank.AllocateAtLaunch(made, "unsharded_parameters", Unsharded(g));
+    }
+    return rank.Record(Shards() ? gather_ : cast_);
+  }
+
+  // With so many frees that the device has not reached, the host waits for the oldest.
+  void LimitGathers(RankProgram& rank) {
+    if (free_events_.size() < kMostFrees) return;
+    rank.BlockHost(free_events_.front());
+    free_events_.pop_front();
   }
 
   // What compute has been given to do is the last use; the limiter counts from there.
   void Free(RankProgram& rank, std::size_t g) {
-    if (is_unsharded_[g] == 0) return;
-    is_unsharded_[g] = 0;
+    if (!std::exchange(states_[g].is_unsharded, false)) return;
     const StreamEvent used = rank.Record(rank.compute());
     rank.graph().AddMemoryEvent(used.last, /*at_end=*/true, "unsharded_parameters",
-                                Bytes{} - Unsharded(g, sharding_.gather));
-    free_events_.push_back(used);
+                                Bytes{} - Unsharded(g));
+    if (Shards()) free_events_.push_back(used);
   }
 
+  // ---- Gradients ----
+
   void PostBackward(const Moment& moment, std::size_t g) override {
-    RankProgram& rank = moment.rank;
     if (GroupAt(g).elements == 0) return;
-    if (Reduces(moment) || FreesAfterForward()) Free(rank, g);
+    if (Reduces(moment) || FreesAfterForward() || !Shards()) Free(moment.rank, g);
     if (plan_.backward_prefetch == BackwardPrefetch::kPost && g != kRoot) {
-      UnshardNextOfBackward(rank, g);
+      UnshardNextOfBackward(moment.rank, g);
     }
-    KeepGradient(rank, g);
     if (Reduces(moment)) Reduce(moment, g);
   }
 
-  // The flat gradient of a unit, until it has been reduced.
-  void KeepGradient(RankProgram& rank, std::size_t g) {
-    if (gradients_[g].value > 0) return;
-    gradients_[g] = Unsharded(g, sharding_.gather);
-    rank.graph().AddMemoryEvent(rank.Record(rank.compute()).last, /*at_end=*/true,
-                                "unsharded_gradients", gradients_[g]);
+  void ChangeGradient(RankProgram& rank, std::size_t g, Bytes delta, TaskId task) {
+    states_[g].gradient += delta;
+    rank.graph().AddMemoryEvent(task, /*at_end=*/true, "unsharded_gradients", delta);
   }
 
+  // The whole gradient lives until it has been reduced: nothing limits how many wait.
   void Reduce(const Moment& moment, std::size_t g) {
     RankProgram& rank = moment.rank;
     const std::string& name = GroupAt(g).name;
-    const std::int64_t elements = PaddedElements(GroupAt(g).elements, sharding_.shards);
+    const std::int64_t elements = PaddedOf(g);
+    const Bytes bytes = SizeOf(sharding_.reduce, elements);
     rank.Wait(reduce_, rank.Record(rank.compute()));
-    // Cast and divided by about the square root of the ranks, in one place or two.
-    rank.Launch(reduce_, CastWork(sharding_.gather, sharding_.reduce, elements), "divide " + name);
+    KernelSum prepare;
+    if (sharding_.gather != sharding_.reduce) {
+      prepare.Add(CastWork(sharding_.gather, sharding_.reduce, elements));
+    }
+    if (elements != GroupAt(g).elements) prepare.Add(CopyWork(bytes, bytes));
+    if (pre_divide_ > 1) prepare.Add(CopyWork(bytes, bytes));
+    if (!prepare.is_empty()) rank.Launch(reduce_, prepare.work(), "divide " + name);
     const CollectiveOp op = Shards() ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce;
-    const TaskId reduced = rank.LaunchCollective(
-        reduce_, {op, sharding_.reduce, SizeOf(sharding_.reduce, elements), shard_group_},
-        std::string(Shards() ? "reduce_scatter " : "all_reduce ") + name, Site::kGradientReduce,
-        reduce_communicator_);
-    rank.graph().AddMemoryEvent(reduced, /*at_end=*/true, "unsharded_gradients",
-                                Bytes{} - gradients_[g]);
-    gradients_[g] = {};
+    const TaskId reduced =
+        rank.LaunchCollective(reduce_, {op, sharding_.reduce, bytes, shard_group_},
+                              std::string(Shards() ? "reduce_scatter " : "all_reduce ") + name,
+                              Site::kGradientReduce, reduce_communicator_);
+    ChangeGradient(rank, g, Bytes{} - states_[g].gradient, reduced);
     FinishReduce(moment, g, elements / sharding_.shards);
   }
 
@@ -172,20 +265,25 @@ class Fsdp1 : public GroupedStrategy {
                              SizeOf(sharding_.reduce, shard), replicate_group_},
                             "all_reduce " + name, Site::kGradientReduce);
     }
-    ComputeWork finish = CastWork(sharding_.reduce, sharding_.storage, shard);
-    if (!plan_.no_sync && !moment.is_first_microstep) {
-      finish.bytes += AccumulateWork(sharding_.storage, shard).bytes;
-      finish.kernels = 2;
+    KernelSum finish;
+    if (post_divide_ > 1) finish.Add(CastWork(sharding_.reduce, sharding_.reduce, shard));
+    if (sharding_.reduce != sharding_.storage) {
+      finish.Add(CastWork(sharding_.reduce, sharding_.storage, shard));
     }
-    rank.Launch(last, finish, "divide shard " + name);
+    if (std::exchange(states_[g].gradient_of, moment.step) == moment.step) {
+      finish.Add(AccumulateWork(sharding_.storage, shard));
+    }
+    if (!finish.is_empty()) rank.Launch(last, finish.work(), "divide shard " + name);
   }
 
   const Fsdp1Plan& plan_;
+  const bool is_ideal_;
   const Sharding sharding_;
+  const Workload& workload_;
+  double pre_divide_, post_divide_;
   GroupId shard_group_;
   GroupId replicate_group_;
-  std::vector<char> is_unsharded_;
-  std::vector<Bytes> gradients_;         // unsharded, alive
+  std::vector<UnitState> states_;
   std::deque<StreamEvent> free_events_;  // oldest first
   StreamId cast_ = kNoId<StreamId>;
   StreamId gather_, reduce_;

@@ -17,23 +17,23 @@ class GroupedStrategy : public Strategy {
  public:
   void BeforeForward(const Moment& moment, std::int32_t unit) final {
     if (unit == 0) {
-      BeginForward(moment.rank);
-      PreForward(moment.rank, kRoot);
+      BeginForward(moment);
+      PreForward(moment, kRoot);
     }
     const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).first_unit) PreForward(moment.rank, g);
+    if (g != kRoot && unit == GroupAt(g).first_unit) PreForward(moment, g);
   }
   void AfterForward(const Moment& moment, std::int32_t unit) final {
     const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).last_unit) PostForward(moment.rank, g);
-    if (unit == GroupAt(kRoot).last_unit) PostForward(moment.rank, kRoot);
+    if (g != kRoot && unit == GroupAt(g).last_unit) PostForward(moment, g);
+    if (unit == GroupAt(kRoot).last_unit) PostForward(moment, kRoot);
   }
   void BeforeBackward(const Moment& moment, std::int32_t unit) final {
-    if (unit == GroupAt(kRoot).last_unit) PreBackward(moment.rank, kRoot);
+    if (unit == GroupAt(kRoot).last_unit) PreBackward(moment, kRoot);
     const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).last_unit) PreBackward(moment.rank, g);
+    if (g != kRoot && unit == GroupAt(g).last_unit) PreBackward(moment, g);
   }
-  // Not for the root: its inputs need no gradient, so its hook runs in AfterLastBackward.
+  // Not for the root, whose end is AfterLastBackward.
   void AfterBackward(const Moment& moment, std::int32_t unit) final {
     const std::size_t g = GroupOf(unit);
     if (g != kRoot && unit == GroupAt(g).first_unit) PostBackward(moment, g);
@@ -44,14 +44,18 @@ class GroupedStrategy : public Strategy {
 
   explicit GroupedStrategy(ShardGroups groups) : groups_(std::move(groups)) {}
 
-  virtual void BeginForward(RankProgram& rank) = 0;
-  virtual void PreForward(RankProgram& rank, std::size_t group) = 0;
-  virtual void PostForward(RankProgram& rank, std::size_t group) = 0;
-  virtual void PreBackward(RankProgram& rank, std::size_t group) = 0;
+  virtual void BeginForward(const Moment& moment) = 0;  // the root's, before its own PreForward
+  virtual void PreForward(const Moment& moment, std::size_t group) = 0;
+  virtual void PostForward(const Moment& moment, std::size_t group) = 0;
+  virtual void PreBackward(const Moment& moment, std::size_t group) = 0;
   virtual void PostBackward(const Moment& moment, std::size_t group) = 0;
 
+  const ShardGroups& groups() const { return groups_; }
   std::size_t group_count() const { return groups_.groups.size(); }
   const ShardGroup& GroupAt(std::size_t g) const { return groups_.groups[g]; }
+  std::size_t GroupOf(std::int32_t unit) const {
+    return groups_.of_unit[static_cast<std::size_t>(unit)];
+  }
   std::size_t GroupOfParameter(std::int32_t p) const {
     return groups_.of_parameter[static_cast<std::size_t>(p)];
   }
@@ -64,10 +68,6 @@ class GroupedStrategy : public Strategy {
   }
 
  private:
-  std::size_t GroupOf(std::int32_t unit) const {
-    return groups_.of_unit[static_cast<std::size_t>(unit)];
-  }
-
   ShardGroups groups_;
 };
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
-#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "models/parallel/megatron_buckets.h"
 #include "models/parallel/strategy.h"
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
@@ -16,18 +16,15 @@
 namespace stepsim {
 namespace {
 
-struct MainBucket {
-  std::vector<std::int32_t> parameters;
-  std::int64_t elements = 0;
+// What has happened to a bucket in this step.
+struct BucketState {
   std::size_t missing = 0;  // gradients that have not arrived
+  bool is_reduced = false;  // on its way
+  bool is_summed = false;   // fp32 accumulation: by its owner
   StreamEvent reduced;
+  bool is_gathered = false;  // and waited for
   StreamEvent gathered;
-  bool is_gathered = false;
 };
-
-std::int64_t RoundUp(std::int64_t n, std::int64_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
 
 class Megatron : public Strategy {
  public:
@@ -36,10 +33,18 @@ class Megatron : public Strategy {
         sharding_(ShardingOf(context.job)),
         workload_(context.workload),
         group_(context.data_parallel),
-        ranks_(context.job.gpus()),
-        nccl_(context.rank.AddStream("nccl dp")),
-        bucket_of_(workload_.parameters.size()) {
-    PlanBuckets();
+        owners_(context.data_parallel),
+        shards_(context.job.gpus() / plan_.num_distributed_optimizer_instances),
+        planned_(PlanMegatronBuckets(plan_, workload_, context.job.gpus(), shards_)),
+        states_(planned_.buckets.size()),
+        nccl_(context.rank.AddStream(instances() > 1 ? "communication" : "nccl dp")) {
+    if (instances() > 1) {
+      owners_ = context.groups.Of(context.global_rank, shards_, 1, "instance",
+                                  "one copy of the optimizer states");
+      across_ = context.groups.Of(context.global_rank, instances(), shards_, "instances",
+                                  "the same part of every copy");
+    }
+    for (std::size_t b = 0; b < states_.size(); ++b) Reset(b);
   }
 
   // A module's forward pre-hook: its bucket must be there; then the next one is started.
@@ -47,18 +52,17 @@ class Megatron : public Strategy {
     if (!GathersInForward() || !moment.is_first_microstep) return;
     for (const std::int32_t p : op.parameters_ready) {
       const std::size_t b = BucketOf(p);
-      if (buckets_[b].is_gathered) continue;
-      buckets_[b].is_gathered = true;
-      if (buckets_[b].gathered.last == kNoId<TaskId>) Gather(moment.rank, b);
-      moment.rank.Wait(moment.rank.compute(), buckets_[b].gathered);
-      buckets_[b].gathered = {};
-      if (b > 0 && !buckets_[b - 1].is_gathered) Gather(moment.rank, b - 1);
+      BucketState& state = states_[b];
+      if (std::exchange(state.is_gathered, true)) continue;
+      if (state.gathered.last == kNoId<TaskId>) Gather(moment.rank, b);
+      moment.rank.Wait(moment.rank.compute(), std::exchange(state.gathered, {}));
+      if (b > 0 && !states_[b - 1].is_gathered) Gather(moment.rank, b - 1);
     }
   }
 
   void BeforeForward(const Moment& moment, std::int32_t unit) override {
     if (unit != 0 || !moment.is_first_microstep) return;
-    for (MainBucket& bucket : buckets_) bucket.is_gathered = false;
+    for (BucketState& state : states_) state.is_gathered = false;
   }
 
   // The hook adds .grad to the main gradient; only the last micro-step counts readiness.
@@ -67,105 +71,132 @@ class Megatron : public Strategy {
     const ParameterTensor& tensor = workload_.parameters[static_cast<std::size_t>(parameter)];
     const Bytes gradient = SizeOf(sharding_.gather, tensor.elements);
     const Bytes main = SizeOf(sharding_.gradient, tensor.elements);
-    rank.Launch(rank.compute(), CopyWork(gradient + main, main), "main_grad " + tensor.name);
-    if (!moment.is_last_microstep || !plan_.overlap_grad_reduce) return;
-    MainBucket& bucket = buckets_[BucketOf(parameter)];
-    if (--bucket.missing == 0) Reduce(rank, bucket);
+    const TaskId produced = rank.Record(rank.compute()).last;
+    const TaskId added =
+        rank.Launch(rank.compute(), CopyWork(gradient + main, main), "main_grad " + tensor.name);
+    rank.graph().AddMemoryEvent(produced, /*at_end=*/true, "unsharded_gradients", gradient);
+    rank.graph().AddMemoryEvent(added, /*at_end=*/true, "unsharded_gradients", Bytes{} - gradient);
+    if (!moment.is_last_microstep || !Overlaps()) return;
+    const std::size_t b = BucketOf(parameter);
+    if (--states_[b].missing == 0) Reduce(rank, b);
   }
 
+  // In order, whatever the order in which they were issued.
   void AfterLastBackward(const Moment& moment) override {
     if (!moment.is_last_microstep) return;
     RankProgram& rank = moment.rank;
-    for (MainBucket& bucket : buckets_) {
-      if (!plan_.overlap_grad_reduce) Reduce(rank, bucket);
-      rank.Wait(rank.compute(), bucket.reduced);
-      bucket.missing = bucket.parameters.size();
+    for (std::size_t b = 0; b < states_.size(); ++b) {
+      if (!states_[b].is_reduced) Reduce(rank, b);
+      Finish(rank, b);
+      Reset(b);
     }
+    previous_ = kNone;
   }
 
   void AfterOptimizer(const Moment& moment) override {
-    if (!plan_.use_distributed_optimizer || GathersInForward()) return;
+    if (!plan_.use_distributed_optimizer || plan_.overlap_param_gather) return;
     RankProgram& rank = moment.rank;
-    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    for (std::size_t b = 0; b < states_.size(); ++b) {
       Gather(rank, b);
-      rank.Wait(rank.compute(), buckets_[b].gathered);
-      buckets_[b].gathered = {};
+      rank.Wait(rank.compute(), std::exchange(states_[b].gathered, {}));
     }
   }
 
   bool AccumulatesGradients(const Moment&) const override { return false; }  // in main_grad
 
  private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  std::int64_t instances() const { return plan_.num_distributed_optimizer_instances; }
+  // In iteration 1 the counts are being learned, and parameters are as they were made.
+  bool Overlaps() const { return plan_.overlap_grad_reduce && !plan_.is_first_iteration(); }
   bool GathersInForward() const {
-    return plan_.use_distributed_optimizer && plan_.overlap_param_gather;
+    return plan_.use_distributed_optimizer && plan_.overlap_param_gather &&
+           !plan_.is_first_iteration();
   }
-  std::size_t BucketOf(std::int32_t p) const { return bucket_of_[static_cast<std::size_t>(p)]; }
-
-  // Reverse registration order; the crossing parameter is inside. With the distributed optimizer
-  // parameters begin at multiples of 64 elements and buckets end at multiples of lcm(ranks, 128).
-  void PlanBuckets() {
-    const bool is_padded = plan_.use_distributed_optimizer;
-    const std::int64_t limit = BucketLimit();
-    MainBucket open;
-    for (std::size_t i = workload_.parameters.size(); i-- > 0;) {
-      if (is_padded) open.elements = RoundUp(open.elements, 64);
-      open.parameters.push_back(static_cast<std::int32_t>(i));
-      open.elements += workload_.parameters[i].elements;
-      bucket_of_[i] = buckets_.size();
-      if (open.elements >= limit || i == 0) {
-        if (is_padded) open.elements = RoundUp(open.elements, std::lcm(ranks_, std::int64_t{128}));
-        open.missing = open.parameters.size();
-        buckets_.push_back(std::move(open));
-        open = {};
-      }
-    }
+  std::size_t BucketOf(std::int32_t p) const {
+    return planned_.of_parameter[static_cast<std::size_t>(p)];
+  }
+  std::int64_t ElementsOf(std::size_t b) const { return planned_.buckets[b].elements; }
+  std::string NameOf(std::size_t b) const {
+    return fmt::format("bucket {}/{}", b + 1, states_.size());
   }
 
-  std::int64_t BucketLimit() const {
-    constexpr std::int64_t kLeast = 40'000'000, kPerRank = 1'000'000;
-    if (!plan_.overlap_grad_reduce) return std::numeric_limits<std::int64_t>::max();
-    return plan_.ddp_bucket_size.value_or(std::max(kLeast, kPerRank * ranks_));
-  }
-
-  std::string NameOf(const MainBucket& bucket) const {
-    const auto index = static_cast<std::size_t>(&bucket - buckets_.data());
-    return fmt::format("bucket {}/{}", index + 1, buckets_.size());
+  void Reset(std::size_t b) {
+    states_[b].missing = planned_.buckets[b].parameters.size();
+    states_[b].is_reduced = states_[b].is_summed = false;
   }
 
   // Scaled on the compute stream, then summed; the NCCL stream waits for compute.
-  void Reduce(RankProgram& rank, MainBucket& bucket) {
-    const Bytes bytes = SizeOf(sharding_.reduce, bucket.elements);
+  void Reduce(RankProgram& rank, std::size_t b) {
+    const Bytes bytes = SizeOf(sharding_.reduce, ElementsOf(b));
+    if (plan_.reduce_scatter_with_fp32_accumulation && previous_ != kNone) Finish(rank, previous_);
     if (!plan_.average_in_collective) {
-      rank.Launch(rank.compute(), CopyWork(bytes, bytes), "scale " + NameOf(bucket));
+      rank.Launch(rank.compute(), CopyWork(bytes, bytes), "scale " + NameOf(b));
     }
-    const bool scatters = plan_.use_distributed_optimizer;
     rank.Wait(nccl_, rank.Record(rank.compute()));
-    rank.LaunchCollective(nccl_,
-                          {scatters ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce,
-                           sharding_.reduce, bytes, group_},
-                          (scatters ? "reduce_scatter " : "all_reduce ") + NameOf(bucket),
-                          Site::kGradientReduce);
-    bucket.reduced = rank.Record(nccl_);
+    if (plan_.reduce_scatter_with_fp32_accumulation) {
+      Exchange(rank, b, bytes);
+    } else if (plan_.use_distributed_optimizer) {
+      Launch(rank, CollectiveOp::kReduceScatter, bytes, owners_, "reduce_scatter " + NameOf(b));
+      if (instances() > 1) {
+        Launch(rank, CollectiveOp::kAllReduce, SizeOf(sharding_.reduce, ElementsOf(b) / shards_),
+               across_, "all_reduce across instances " + NameOf(b));
+      }
+    } else {
+      Launch(rank, CollectiveOp::kAllReduce, bytes, group_, "all_reduce " + NameOf(b));
+    }
+    states_[b].reduced = rank.Record(nccl_);
+    states_[b].is_reduced = true;
+    previous_ = b;
+  }
+
+  // Every rank gets all values of its part, to sum them itself.
+  void Exchange(RankProgram& rank, std::size_t b, Bytes bytes) {
+    const TaskId sent =
+        Launch(rank, CollectiveOp::kAllToAll, bytes, owners_, "all_to_all " + NameOf(b));
+    rank.graph().AddMemoryEvent(sent, /*at_end=*/false, "buckets", bytes);
+  }
+
+  TaskId Launch(RankProgram& rank, CollectiveOp op, Bytes bytes, GroupId group, std::string name) {
+    return rank.LaunchCollective(nccl_, {op, sharding_.reduce, bytes, group}, std::move(name),
+                                 Site::kGradientReduce);
+  }
+
+  // Compute waits; with fp32 accumulation it then sums what arrived.
+  void Finish(RankProgram& rank, std::size_t b) {
+    BucketState& state = states_[b];
+    if (state.is_summed) return;
+    rank.Wait(rank.compute(), state.reduced);
+    if (!plan_.reduce_scatter_with_fp32_accumulation) return;
+    const Bytes bytes = SizeOf(sharding_.reduce, ElementsOf(b));
+    const TaskId summed = rank.Launch(
+        rank.compute(), CopyWork(bytes, SizeOf(sharding_.gradient, ElementsOf(b) / shards_)),
+        "sum " + NameOf(b));
+    rank.graph().AddMemoryEvent(summed, /*at_end=*/true, "buckets", Bytes{} - bytes);
+    state.is_summed = true;
   }
 
   void Gather(RankProgram& rank, std::size_t b) {
-    MainBucket& bucket = buckets_[b];
     rank.Wait(nccl_, rank.Record(rank.compute()));
     rank.LaunchCollective(nccl_,
                           {CollectiveOp::kAllGather, sharding_.gather,
-                           SizeOf(sharding_.gather, bucket.elements), group_},
-                          "all_gather " + NameOf(bucket), Site::kParameterGather);
-    bucket.gathered = rank.Record(nccl_);
+                           SizeOf(sharding_.gather, ElementsOf(b)), owners_},
+                          "all_gather " + NameOf(b), Site::kParameterGather);
+    states_[b].gathered = rank.Record(nccl_);
   }
 
   const MegatronPlan& plan_;
   const Sharding sharding_;
   const Workload& workload_;
   GroupId group_;
-  std::int64_t ranks_;
+  GroupId owners_;    // of one copy of the optimizer states
+  GroupId across_{};  // of the copies
+  std::int64_t shards_;
+  MegatronBuckets planned_;
+  std::vector<BucketState> states_;  // of its buckets
   StreamId nccl_;
-  std::vector<MainBucket> buckets_;     // in launch order: reverse registration
-  std::vector<std::size_t> bucket_of_;  // parameter -> bucket
+  std::size_t previous_ = kNone;  // reduced last
 };
 
 }  // namespace

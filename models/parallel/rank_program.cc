@@ -52,6 +52,7 @@ void RankProgram::Count(const HostWork& work) {
 
 // What the host does for one kernel. Returns what the kernel waits for, kNoId for nothing.
 TaskId RankProgram::LaunchFromHost(Stream& stream, const Work& work) {
+  if (is_beforehand_) return kNoId<TaskId>;
   if (model_.captures_graphs) {
     return std::exchange(stream.graph_launch, graph_launch_) == graph_launch_ ? kNoId<TaskId>
                                                                               : graph_launch_;
@@ -93,9 +94,10 @@ TaskId RankProgram::LaunchOn(StreamId stream, StreamId queue, const Work& work, 
   std::vector<StreamEvent> waits = std::exchange(state.waits, {});
   const StreamEvent previous = Record(stream);
   const TaskId task = AddTask(stream, work, std::move(name), site, queue);
+  if (first_task_ == kNoId<TaskId>) first_task_ = task;
   if (launch != kNoId<TaskId>) graph_.AddDependency(launch, task);
   for (const StreamEvent& event : waits) graph_.AddDependency(event.last, task);
-  if (queues_.are_shared()) {
+  if (queues_.are_shared() && !is_beforehand_) {
     LaunchQueues::Before before;
     if (previous.last != kNoId<TaskId>) before[stream] = previous.last;
     for (const StreamEvent& event : waits) {
@@ -143,7 +145,21 @@ void RankProgram::AddWait(std::vector<StreamEvent>& waits, StreamEvent event) {
 void RankProgram::BlockHost(StreamEvent event) {
   if (event.last == kNoId<TaskId>) return;
   if (host_ != kNoId<StreamId>) return AddWait(host_waits_, event);
+  const TaskId before = host_point_.last;
+  if (before == kNoId<TaskId> || Index(before) < Index(event.last)) host_point_ = event;
   for (auto& [stream, state] : streams_) AddWait(state.waits, event);
+}
+
+void RankProgram::AllocateAtLaunch(TaskId task, const std::string& category, Bytes bytes) {
+  const TaskId launch = host_ == kNoId<StreamId> ? kNoId<TaskId> : graph_.last_on(host_);
+  if (launch != kNoId<TaskId>) {
+    graph_.AddMemoryEvent(launch, /*at_end=*/false, category, bytes);
+  } else if (host_ == kNoId<StreamId> && host_point_.last != kNoId<TaskId>) {
+    graph_.AddMemoryEvent(host_point_.last, /*at_end=*/true, category, bytes);
+  } else {
+    graph_.AddMemoryEvent(first_task_ == kNoId<TaskId> ? task : first_task_, /*at_end=*/false,
+                          category, bytes);
+  }
 }
 
 void RankProgram::BeginGraph() {

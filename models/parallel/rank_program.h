@@ -71,6 +71,10 @@ class RankProgram {
                           StreamId communicator = kNoId<StreamId>);
   // Time on the host thread alone.
   void RunOnHost(const HostWork& work, std::string name);
+  // A step begins: its host has waited for nothing yet.
+  void BeginStep() { host_point_ = Record(compute_); }
+  // What-if: while on, launches cost the host nothing and stand in no hardware queue.
+  void LaunchBeforehand(bool on) { is_beforehand_ = on; }
   // The launches that follow are nodes of one CUDA graph. Does nothing when none are captured.
   void BeginGraph();
   // The host waits until the device has done everything that was launched.
@@ -79,6 +83,11 @@ class RankProgram {
   // The host waits for an event (cudaEventSynchronize): nothing launched from here on, on whatever
   // stream, starts before it.
   void BlockHost(StreamEvent event);
+
+  // Memory for `task` that the host takes as it launches it, however long before the device comes to
+  // it. A host that is always ahead does that as soon as what it waited for last (BlockHost) is
+  // over, else at the begin of the step.
+  void AllocateAtLaunch(TaskId task, const std::string& category, Bytes bytes);
 
   StreamEvent Record(StreamId stream) const { return {graph_.last_on(stream), stream}; }
   void Wait(StreamId stream, StreamEvent event);
@@ -117,6 +126,9 @@ class RankProgram {
   Position position_;
   HostWork host_work_;
   std::vector<StreamEvent> host_waits_;  // what the host thread waits for before it goes on
+  StreamEvent host_point_;               // what a host that is ahead has waited for
+  TaskId first_task_ = kNoId<TaskId>;    // of the rank
+  bool is_beforehand_ = false;
 };
 
 }  // namespace stepsim

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "models/spec/wrap_modules.h"
+#include "sim/base/check.h"
+
 namespace stepsim {
 namespace {
 
@@ -31,6 +34,21 @@ class Grouper {
       const bool is_wrapped = has_layers ? IsLayer(unit) : !ParametersOf(unit).empty();
       Put(u, is_wrapped ? Open(u) : result_.groups.front());
     }
+    return Finish();
+  }
+
+  ShardGroups ByModules(const std::vector<std::string>& modules) {
+    std::vector<std::string> names;
+    for (const ModelUnit& unit : workload_.units) names.push_back(unit.name);
+    const WrappedModules wrapped = ResolveWrap(modules, names);
+    SIM_CHECK(wrapped.problems.empty(), "a wrapped module is not one of the workload");
+    std::int32_t next = 0;
+    for (const UnitRange& range : wrapped.groups) {
+      for (; next < range.first; ++next) Put(next, result_.groups.front());
+      ShardGroup& group = Open(range.first);
+      for (; next <= range.last; ++next) Put(next, group);
+    }
+    for (; next <= LastUnit(); ++next) Put(next, result_.groups.front());
     return Finish();
   }
 
@@ -95,9 +113,18 @@ class Grouper {
 
 }  // namespace
 
-ShardGroups GroupUnits(const Workload& workload, WrapPolicy policy, std::int64_t min_parameters) {
+ShardGroups GroupUnits(const Workload& workload, WrapPolicy policy, std::int64_t min_parameters,
+                       const std::vector<std::string>& modules) {
   Grouper grouper(workload);
-  return policy == WrapPolicy::kLayer ? grouper.ByLayer() : grouper.ByParameters(min_parameters);
+  switch (policy) {
+    case WrapPolicy::kMinParameters:
+      return grouper.ByParameters(min_parameters);
+    case WrapPolicy::kCustom:
+      return grouper.ByModules(modules);
+    case WrapPolicy::kLayer:
+      break;
+  }
+  return grouper.ByLayer();
 }
 
 std::int64_t PaddedElements(std::int64_t elements, std::int64_t shards) {

@@ -2,6 +2,7 @@
 // module, and the root's, which holds what is left (embeddings, last norm, head).
 //
 //   wrap per layer:  root {embedding, final_norm, head}, {layers.0}, {layers.1}, ...
+//   custom, [embedding, "layers.*", final_norm+head]:  root {}, {embedding}, {layers.0}, ...
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,14 @@ struct ShardGroups {
   std::vector<std::size_t> of_parameter;  // parameter -> index into groups
 };
 
-ShardGroups GroupUnits(const Workload& workload, WrapPolicy policy, std::int64_t min_parameters);
+// REQUIRES: the modules of `wrap: custom` are those of the workload.
+ShardGroups GroupUnits(const Workload& workload, WrapPolicy policy, std::int64_t min_parameters,
+                       const std::vector<std::string>& modules);
+// As an Fsdp1Plan or Fsdp2Plan says.
+template <class Plan>
+ShardGroups GroupUnits(const Workload& workload, const Plan& plan) {
+  return GroupUnits(workload, plan.wrap, plan.wrap_min_parameters, plan.wrap_modules);
+}
 
 // Elements that a gather or reduce moves when `shards` ranks hold equal parts.
 std::int64_t PaddedElements(std::int64_t elements, std::int64_t shards);

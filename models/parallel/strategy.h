@@ -37,6 +37,9 @@ class Strategy {
   virtual void AfterForwardOf(const Moment&, std::int32_t /*unit*/, const Operator&) {}
   virtual void BeforeBackwardOf(const Moment&, std::int32_t /*unit*/, const Operator&) {}
   virtual void AfterBackwardOf(const Moment&, std::int32_t /*unit*/, const Operator&) {}
+  // Around an operator whose forward runs again in backward.
+  virtual void BeforeRerunOf(const Moment&, std::int32_t /*unit*/, const Operator&) {}
+  virtual void AfterRerunOf(const Moment&, std::int32_t /*unit*/, const Operator&) {}
   virtual void GradientReady(const Moment&, std::int32_t /*parameter*/) {}
   virtual void AfterBackward(const Moment&, std::int32_t /*unit*/) {}
   virtual void AfterLastBackward(const Moment&) {}  // of this micro-step
@@ -59,6 +62,7 @@ struct StrategyContext {
   GroupId data_parallel{};  // the process group of the replicas
   GroupId shard{};          // ranks that hold one copy together; all replicas without HSDP
   GroupId replicate{};      // HSDP: ranks that hold the same shard
+  std::int64_t global_rank = 0;
 };
 
 struct StrategyRow {

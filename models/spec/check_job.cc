@@ -78,15 +78,16 @@ constexpr std::array kIneffective = {
     IneffectiveKey{"host.graph_launch", "host.cuda_graphs: false",
                    [](const JobSpec& j) { return !UsesGraphs(j); }},
     IneffectiveKey{"host.collective_call", "plan.strategy: none",
-                   [](const JobSpec& j) { return !UsesDdp(j); }},
+                   [](const JobSpec& j) { return !IsParallel(j); }},
     IneffectiveKey{"host.event_handover", "plan.strategy: none",
-                   [](const JobSpec& j) { return !UsesDdp(j); }},
+                   [](const JobSpec& j) { return !IsParallel(j); }},
     IneffectiveKey{"host.stream_priority", "plan.strategy: none",
-                   [](const JobSpec& j) { return !UsesDdp(j); }},
+                   [](const JobSpec& j) { return !IsParallel(j); }},
 };
 
 std::vector<std::span<const IneffectiveKey>> AllRules() {
-  return {kIneffective, IneffectiveFsdpKeys(), IneffectiveZeroKeys(), IneffectiveCollectiveKeys()};
+  return {kIneffective, IneffectiveFsdpKeys(), IneffectiveZeroKeys(), IneffectiveMemoryKeys(),
+          IneffectiveCollectiveKeys()};
 }
 
 // A given key at or below `path` is reported once, at the highest one that was given.
@@ -158,6 +159,7 @@ class JobChecker {
     CheckFsdp(problems_);
     CheckZero(problems_);
     CheckMegatron(problems_);
+    CheckMemory(problems_);
   }
 
   void CheckCluster() {
@@ -339,6 +341,8 @@ class JobChecker {
   JobProblems problems_;
 };
 
+}  // namespace
+
 void SetOrigin(FieldReading& reading, std::string_view path, std::string value,
                std::string_view origin) {
   for (ValueOrigin& entry : reading.origins) {
@@ -351,8 +355,6 @@ void SetOrigin(FieldReading& reading, std::string_view path, std::int64_t value,
                std::string_view origin) {
   SetOrigin(reading, path, fmt::format("{}", value), origin);
 }
-
-}  // namespace
 
 void JobProblems::Report(std::string_view path, std::string_view message) const {
   reading.diagnostics.Add(reading.PlaceOf(path), fmt::format("{}: {}", path, message));
@@ -409,6 +411,7 @@ void DeriveDefaults(JobSpec& job, FieldReading& reading) {
     job.plan.data_parallel = job.gpus();
     SetOrigin(reading, "plan.data_parallel", job.gpus(), "all GPUs");
   }
+  DeriveBatch(job, reading);
   if (const auto launch = std::exchange(job.simulate.launch_overhead, std::nullopt)) {
     job.host.launch = launch;
     for (const ValueOrigin& entry : reading.origins) {
@@ -424,7 +427,7 @@ void CheckJob(const JobSpec& job, FieldReading& reading) {
   for (const auto rules : AllRules()) effect.Check(rules);
   CheckNetworkSettings(job, reading);
   JobChecker(job, reading).Check();
-  if (UsesDdp(job)) CheckCollectives(job, reading);
+  if (IsParallel(job)) CheckCollectives(job, reading);
 }
 
 void CheckCluster(const JobSpec& job, FieldReading& reading) {

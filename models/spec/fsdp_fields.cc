@@ -8,6 +8,7 @@ namespace {
 constexpr std::array kWrapNames = {
     EnumName<WrapPolicy>{WrapPolicy::kLayer, "layer"},
     EnumName<WrapPolicy>{WrapPolicy::kMinParameters, "min_parameters"},
+    EnumName<WrapPolicy>{WrapPolicy::kCustom, "custom"},
 };
 
 constexpr std::array kStrategyNames = {
@@ -23,16 +24,27 @@ constexpr std::array kPrefetchNames = {
     EnumName<BackwardPrefetch>{BackwardPrefetch::kNone, "none"},
 };
 
+constexpr std::array kIterationNames = {
+    EnumName<FsdpIteration>{FsdpIteration::kSteady, "steady"},
+    EnumName<FsdpIteration>{FsdpIteration::kFirst, "first"},
+};
+
+constexpr const char* kWrapModulesDoc =
+    "wrap: custom: names of units, patterns ('layers.*'), and groups of several "
+    "('final_norm+head'); "
+    "the rest stays with the root";
+
 }  // namespace
 
 const StructTable<Fsdp1Plan>& Fsdp1Fields() {
   using P = Fsdp1Plan;
   static const StructTable<P> table{
       Field("wrap", &P::wrap, kWrapNames,
-            "what is one flat parameter: every layer, or modules until they hold "
-            "wrap_min_parameters"),
+            "what is one flat parameter: every layer, modules until they hold "
+            "wrap_min_parameters, or what wrap_modules says"),
       Field("wrap_min_parameters", &P::wrap_min_parameters, "parameters that close a unit")
           .Range(1, 1e15),
+      Field("wrap_modules", &P::wrap_modules, kWrapModulesDoc),
       Field("sharding_strategy", &P::sharding_strategy, kStrategyNames,
             "what is sharded, and over which ranks"),
       Field("backward_prefetch", &P::backward_prefetch, kPrefetchNames,
@@ -45,6 +57,15 @@ const StructTable<Fsdp1Plan>& Fsdp1Fields() {
           .Unset("the type of activations"),
       Field("reduce_dtype", &P::reduce_dtype, "MixedPrecision: of gradients on the wire")
           .Unset("param_dtype"),
+      Field("buffer_dtype", &P::buffer_dtype,
+            "MixedPrecision: of buffers, cast when the model is wrapped; moves nothing in a step")
+          .Unset("as stored"),
+      Field("use_orig_params", &P::use_orig_params, "no effect on what moves, or when"),
+      Field("cpu_offload", &P::cpu_offload, "CPUOffload; not modelled, only false is allowed"),
+      Field(
+          "iteration", &P::iteration, kIterationNames,
+          "which iteration is simulated; the first checks the order of gathers and has no forward "
+          "prefetch"),
       Field("shard_size", &P::shard_size, "hybrid strategies: ranks of one copy; 0: a node")
           .Range(0, 1e7),
       Field("no_sync", &P::no_sync,
@@ -60,12 +81,16 @@ const StructTable<Fsdp2Plan>& Fsdp2Fields() {
   using P = Fsdp2Plan;
   static const StructTable<P> table{
       Field("wrap", &P::wrap, kWrapNames,
-            "what is gathered as one: every layer, or modules until they hold wrap_min_parameters"),
+            "what is gathered as one: every layer, modules until they hold wrap_min_parameters, or "
+            "what wrap_modules says"),
       Field("wrap_min_parameters", &P::wrap_min_parameters, "parameters that close a group")
           .Range(1, 1e15),
+      Field("wrap_modules", &P::wrap_modules, kWrapModulesDoc),
       Field("reshard_after_forward", &P::reshard_after_forward,
-            "free a group's parameters between forward and backward; auto: all but the root's")
-          .Choices({"auto", "true", "false"}),
+            "free a group's parameters between forward and backward: auto (all but the root's), "
+            "true, false, or k: keep a copy that is sharded over k ranks"),
+      Field("keep_after_forward", &P::keep_after_forward,
+            "modules whose groups have reshard_after_forward=False of their own"),
       Field("forward_prefetch", &P::forward_prefetch,
             "groups gathered ahead in forward (set_modules_to_forward_prefetch)")
           .Range(0, 1000),
@@ -76,6 +101,11 @@ const StructTable<Fsdp2Plan>& Fsdp2Fields() {
           .Unset("the type of activations"),
       Field("reduce_dtype", &P::reduce_dtype, "MixedPrecisionPolicy: of gradients on the wire")
           .Unset("param_dtype"),
+      Field("gradient_divide_factor", &P::gradient_divide_factor,
+            "set_gradient_divide_factor: what fp16 gradients are divided by")
+          .Unset("the ranks")
+          .Above(0)
+          .AtMost(1e9),
       Field("shard_size", &P::shard_size,
             "ranks that hold one copy together; fewer than all is HSDP; 0: all")
           .Range(0, 1e7)
@@ -85,7 +115,16 @@ const StructTable<Fsdp2Plan>& Fsdp2Fields() {
       Field("requires_all_reduce", &P::requires_all_reduce,
             "HSDP: sum over the copies in every micro-step; false: only in the last"),
       Field("reshard_after_backward", &P::reshard_after_backward,
-            "free parameters after a backward that does not reduce"),
+            "free parameters after every backward; false: only after the last micro-step's"),
+      Field("is_last_backward", &P::is_last_backward,
+            "compute waits for the reductions at the end of every backward; false: only at that of "
+            "the last micro-step"),
+      Field("unshard_in_backward", &P::unshard_in_backward,
+            "false: the first group (an embedding of its own) is not gathered in backward"),
+      Field("unshard_async_op", &P::unshard_async_op,
+            "_set_unshard_async_op: gathers on the process group's stream, copy-in on compute"),
+      Field("cpu_offload", &P::cpu_offload,
+            "CPUOffloadPolicy; not modelled, only false is allowed"),
       Field("separate_reduce_group", &P::separate_reduce_group,
             "reduce_scatters on a communicator of their own, beside the gathers"),
   };

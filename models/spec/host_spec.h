@@ -10,7 +10,7 @@
 
 namespace stepsim {
 
-enum class StreamPriority { kDefault, kHigh };
+enum class StreamPriority { kFramework, kDefault, kHigh };
 
 // Unset times follow from how the kernels run and from the profile's host (TimesOf).
 struct HostSpec {
@@ -21,7 +21,7 @@ struct HostSpec {
   bool cuda_graphs = false;                 // one graph for every micro-step
   bool synchronize = false;  // at the end of a step the host waits for the device (loss.item())
   std::int64_t max_connections = 8;                           // CUDA_DEVICE_MAX_CONNECTIONS
-  StreamPriority stream_priority = StreamPriority::kDefault;  // of the communication streams
+  StreamPriority stream_priority = StreamPriority::kFramework;  // of the communication streams
 };
 
 // The times that hold for a job.

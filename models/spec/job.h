@@ -10,6 +10,7 @@
 #include "models/spec/fsdp_spec.h"
 #include "models/spec/hardware.h"
 #include "models/spec/host_spec.h"
+#include "models/spec/memory_spec.h"
 #include "models/spec/model.h"
 #include "models/spec/zero_spec.h"
 #include "sim/base/dtype.h"
@@ -39,6 +40,8 @@ struct DdpPlan {
 struct ParallelPlan {
   std::string strategy = "ddp";    // a row of models/parallel's table: "ddp", ...
   std::int64_t data_parallel = 0;  // 0: all GPUs
+  // What-if of sharded strategies: gathers as early as their inputs allow, memory without limit.
+  bool ideal = false;
   DdpPlan ddp;
   Fsdp1Plan fsdp1;
   Fsdp2Plan fsdp2;
@@ -50,6 +53,8 @@ struct BatchSpec {
   std::int64_t micro_batch_size = 1;  // samples per GPU and micro-step
   std::int64_t sequence_length = 1;   // tokens per sample (transformers)
   std::int64_t gradient_accumulation_steps = 1;
+  // Samples of an optimizer step over all GPUs: says what the other two leave open.
+  std::optional<std::int64_t> global_batch_size;
 };
 
 struct PrecisionSpec {
@@ -83,6 +88,7 @@ struct JobSpec {
   PrecisionSpec precision;
   KernelMode kernels = KernelMode::kEager;  // the memory-bound ones of a transformer
   AttentionKind attention = AttentionKind::kFlash;
+  RecomputeSpec recompute;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   OptimizerImpl optimizer_impl = OptimizerImpl::kForeach;
   HostSpec host;
@@ -95,11 +101,17 @@ struct JobSpec {
 };
 
 HostTimes TimesOf(const JobSpec& job);
+StreamPriority PriorityOf(const JobSpec& job);  // of the communication streams
+
+// Is the very first iteration asked for, which comes once and after nothing?
+bool IsFirstIteration(const JobSpec& job);
 
 struct ResolvedJob {
   JobSpec job;
   std::vector<ValueOrigin> origins;  // every field, in document order
   std::string resolved_json;         // the whole job with presets expanded
+  bool has_file = true;              // false: read from a framework's file alone (models/import)
+  std::vector<std::string> notes, warnings;  // what was not taken over from such files
 };
 
 }  // namespace stepsim

@@ -87,6 +87,9 @@ const StructTable<ParallelPlan>& PlanFields() {
       Field("data_parallel", &ParallelPlan::data_parallel, "replicas of the model; 0: all GPUs")
           .Range(0, 1e9)
           .Aliases({"dp", "data_parallel_size", "data_parallel_replicate_degree"}),
+      Field("ideal", &ParallelPlan::ideal,
+            "a ceiling for sharded strategies: every gather as early as its inputs allow, memory "
+            "without limit, reductions on a communicator of their own"),
       Field("ddp", &ParallelPlan::ddp, DdpFields(), "PyTorch DistributedDataParallel"),
       Field("fsdp1", &ParallelPlan::fsdp1, Fsdp1Fields(), "PyTorch FullyShardedDataParallel"),
       Field("fsdp2", &ParallelPlan::fsdp2, Fsdp2Fields(), "PyTorch fully_shard"),
@@ -110,6 +113,12 @@ const StructTable<BatchSpec>& BatchFields() {
             "micro-steps of an optimizer step")
           .Range(1, 4096)
           .Aliases({"gradient_accumulation", "grad_accum"}),
+      Field("global_batch_size", &BatchSpec::global_batch_size,
+            "samples of an optimizer step over all GPUs; instead of gradient_accumulation_steps, or "
+            "of micro_batch_size")
+          .Unset("micro_batch_size x gradient_accumulation_steps x GPUs")
+          .Range(1, 1e12)
+          .Aliases({"train_batch_size", "gbs"}),
   };
   return table;
 }
@@ -159,6 +168,9 @@ const StructTable<JobSpec>& JobFields() {
             "hand (Apex, Transformer Engine, Liger)"),
       Field("attention", &J::attention, kAttentionNames,
             "flash: one kernel, the scores stay on chip; unfused: the scores go through HBM"),
+      Field("recompute", &J::recompute, RecomputeFields(),
+            "activation recomputation (checkpointing): what backward runs again instead of keeping")
+          .Aliases({"activation_checkpoint"}),
       Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
       Field("optimizer_impl", &J::optimizer_impl, kOptimizerImplNames,
             "torch.optim's implementation: foreach, fused or for_loop"),
@@ -173,6 +185,13 @@ const StructTable<JobSpec>& JobFields() {
           .Choices({"palm", "megatron", "torchtitan", "causal"}),
   };
   return table;
+}
+
+bool IsFirstIteration(const JobSpec& job) {
+  const ParallelPlan& plan = job.plan;
+  return (plan.strategy == "ddp" && plan.ddp.iteration == DdpIteration::kFirst) ||
+         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == FsdpIteration::kFirst) ||
+         (plan.strategy == "megatron" && plan.megatron.is_first_iteration());
 }
 
 }  // namespace stepsim

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct IneffectiveKey {
 std::span<const IneffectiveKey> IneffectiveCollectiveKeys();
 std::span<const IneffectiveKey> IneffectiveFsdpKeys();
 std::span<const IneffectiveKey> IneffectiveZeroKeys();  // and Megatron's
+std::span<const IneffectiveKey> IneffectiveMemoryKeys();  // and those of recomputation
 
 // A job and what was found in reading it: where a check reports.
 struct JobProblems {
@@ -44,6 +46,16 @@ struct JobProblems {
 void CheckFsdp(const JobProblems& problems);
 void CheckZero(const JobProblems& problems);
 void CheckMegatron(const JobProblems& problems);
+void CheckMemory(const JobProblems& problems);
+
+// What follows from batch.global_batch_size, which is then taken out. REQUIRES: the number of GPUs.
+void DeriveBatch(JobSpec& job, FieldReading& reading);
+
+// The value that a field got, and from which other one.
+void SetOrigin(FieldReading& reading, std::string_view path, std::string value,
+               std::string_view origin);
+void SetOrigin(FieldReading& reading, std::string_view path, std::int64_t value,
+               std::string_view origin);
 
 // The largest divisor at or below and the smallest above.
 std::vector<std::int64_t> NearestDivisors(std::int64_t number, std::int64_t wanted);

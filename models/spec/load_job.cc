@@ -142,18 +142,37 @@ S LoadText(std::string_view text, const std::string& file_name, ConfigKind kind,
   return spec;
 }
 
-}  // namespace
+void RequireMapping(const ConfigNode& root) {
+  if (root.IsMapping()) return;
+  throw ConfigError(root.place,
+                    fmt::format("found {}, allowed: a mapping with model, hardware, plan, ...",
+                                DescribeFound(root)));
+}
 
-ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
-                        const std::vector<std::string>& sets, const ConfigSource& source) {
-  FieldReading reading;
-  ConfigNode root = ReadConfig(text, file_name, reading.diagnostics);
-  if (!root.IsMapping()) {
-    throw ConfigError(root.place,
-                      fmt::format("found {}, allowed: a mapping with model, hardware, plan, ...",
-                                  DescribeFound(root)));
+// A framework's file is full of keys for other cases: what it says without effect here is no mistake,
+// but noted.
+void NoteLayersWithoutEffect(const JobSpec& job, const JobLayers& layers, FieldReading& reading,
+                             std::vector<std::string>& notes) {
+  const std::vector<std::string_view> rules = KeysWithoutEffect(job);
+  std::vector<std::string> without;
+  for (const Setting& setting : layers.over) {
+    const auto given = reading.given.find(setting.path);
+    const bool is_idle = std::find(rules.begin(), rules.end(), setting.path) != rules.end();
+    if (!is_idle || given == reading.given.end()) continue;
+    if (given->second.file != setting.place.file) continue;  // --set says it
+    without.push_back(fmt::format("{} ({})", setting.path, OriginText(setting.place)));
+    reading.given.erase(given);
   }
-  const std::vector<Setting> settings = ParseSettings(sets, reading.diagnostics);
+  if (without.empty()) return;
+  notes.push_back(fmt::format("without effect in this job: {}", fmt::join(without, ", ")));
+}
+
+// Reads the tree of a job's file, under which and over which `layers` lie.
+ResolvedJob Resolve(ConfigNode root, const std::string& file_name, const JobLayers& layers,
+                    const std::vector<std::string>& sets, const ConfigSource& source,
+                    FieldReading reading) {
+  std::vector<Setting> settings = layers.over;
+  for (Setting& set : ParseSettings(sets, reading.diagnostics)) settings.push_back(std::move(set));
   ExpandedJob expanded = ExpandJob(std::move(root), settings, source, reading.diagnostics);
 
   ResolvedJob resolved;
@@ -186,25 +205,76 @@ ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
   // Without the model or the hardware most checks would only repeat that.
   if (is_complete) {
     DeriveDefaults(job, reading);
+    NoteLayersWithoutEffect(job, layers, reading, resolved.notes);
     CheckJob(job, reading);
   }
   if (!reading.diagnostics.empty()) ThrowInReadingOrder(reading.diagnostics);
   resolved.origins = std::move(reading.origins);
   resolved.resolved_json = WriteResolved(job);
+  resolved.notes.insert(resolved.notes.begin(), layers.notes.begin(), layers.notes.end());
+  resolved.warnings = layers.warnings;
   return resolved;
+}
+
+// Keys as the table spells them, so that a layer meets the key that it means.
+void UseCanonicalKeys(ConfigNode& node, const FieldTable& table) {
+  for (ConfigEntry& entry : node.entries) {
+    const FieldRow* row = table.Find(entry.key);
+    if (row == nullptr) continue;
+    if (node.Find(row->key) == nullptr) entry.key = row->key;
+    if (row->nested != nullptr && entry.value.IsMapping()) {
+      UseCanonicalKeys(entry.value, *row->nested);
+    }
+  }
+}
+
+}  // namespace
+
+ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
+                        const std::vector<std::string>& sets, const ConfigSource& source) {
+  FieldReading reading;
+  ConfigNode root = ReadConfig(text, file_name, reading.diagnostics);
+  RequireMapping(root);
+  return Resolve(std::move(root), file_name, {}, sets, source, std::move(reading));
+}
+
+ResolvedJob LoadLayeredJob(std::string_view text, const std::string& file_name,
+                           const JobLayers& layers, const std::vector<std::string>& sets,
+                           const ConfigSource& source) {
+  FieldReading reading;
+  for (const Diagnostic& problem : layers.problems) {
+    reading.diagnostics.Add(problem.place, problem.message);
+  }
+  ConfigNode root = MakeMapping({file_name, 0, 0});
+  for (const Setting& setting : layers.under) {
+    SetPath(root, setting.path, setting.value, setting.place);
+  }
+  if (!text.empty()) {
+    ConfigNode file = ReadConfig(text, file_name, reading.diagnostics);
+    RequireMapping(file);
+    UseCanonicalKeys(file, JobFields().fields());
+    root = Merge(std::move(root), file);
+  }
+  ResolvedJob resolved =
+      Resolve(std::move(root), file_name, layers, sets, source, std::move(reading));
+  resolved.has_file = !text.empty();
+  return resolved;
+}
+
+SourceFile FindJob(const std::string& path, const ConfigSource& source) {
+  SourceFile file = source.ReadFile(path);
+  if (file.error.empty()) return file;
+  if (auto named = source.FindNamed(ConfigKind::kJobs, path)) return std::move(*named);
+  const std::string nearest = Nearest(path, source.Names(ConfigKind::kJobs));
+  if (!nearest.empty()) {
+    file.error = fmt::format("found no such file or job; did you mean '{}'?", nearest);
+  }
+  return file;
 }
 
 ResolvedJob LoadJob(const std::string& path, const std::vector<std::string>& sets,
                     const ConfigSource& source) {
-  SourceFile file = source.ReadFile(path);
-  if (!file.error.empty()) {
-    if (auto named = source.FindNamed(ConfigKind::kJobs, path)) {
-      file = std::move(*named);
-    } else if (const std::string nearest = Nearest(path, source.Names(ConfigKind::kJobs));
-               !nearest.empty()) {
-      file.error = fmt::format("found no such file or job; did you mean '{}'?", nearest);
-    }
-  }
+  const SourceFile file = FindJob(path, source);
   if (!file.error.empty()) throw ConfigError(Place{file.name, 0, 0}, file.error);
   return LoadJobText(file.text, file.name, sets, source);
 }

@@ -1,5 +1,10 @@
 #include "models/spec/sharding.h"
 
+#include <cmath>
+#include <string>
+
+#include "sim/base/units.h"
+
 namespace stepsim {
 
 namespace {
@@ -53,7 +58,9 @@ Sharding MegatronSharding(const JobSpec& job, Sharding sharding) {
   if (plan.grad_reduce_in_fp32.value_or(sharding.gather == DType::kBf16)) {
     sharding.reduce = sharding.gradient = DType::kFp32;
   }
-  sharding.optimizer_shards = plan.use_distributed_optimizer ? job.gpus() : 1;
+  sharding.optimizer_shards = plan.use_distributed_optimizer
+                                  ? job.gpus() / plan.num_distributed_optimizer_instances
+                                  : 1;
   return sharding;
 }
 
@@ -71,6 +78,22 @@ Sharding ShardingOf(const JobSpec& job) {
   if (is_fsdp) sharding.gradient_shards = sharding.optimizer_shards = sharding.shards;
   sharding.replicas = job.gpus() / sharding.shards;
   return sharding;
+}
+
+Resharding ReshardingOf(const JobSpec& job) {
+  const std::string& text = job.plan.fsdp2.reshard_after_forward;
+  if (text == "auto") return {};
+  if (text == "true") return {.groups = true, .root = true};
+  const std::int64_t size = ParseInteger(text).value_or(1);
+  if (size == 1) return {.groups = false, .root = false};
+  const bool is_whole = size == ShardingOf(job).shards;
+  return {.groups = true, .root = true, .size = is_whole ? 0 : size};
+}
+
+double PreDivideFactor(double factor) {
+  double before = 1;
+  while (std::fmod(factor, before) == 0 && factor / before > before) before *= 2;
+  return before;
 }
 
 DType ActivationType(DType compute) {

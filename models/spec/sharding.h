@@ -29,6 +29,19 @@ struct Sharding {
 // One shard of one copy, all types as stored, for a strategy that does not shard.
 Sharding ShardingOf(const JobSpec& job);
 
+// FSDP2's reshard_after_forward: who frees parameters between forward and backward?
+struct Resharding {
+  bool groups = true;
+  bool root = false;
+  std::int64_t size =
+      0;  // ranks over which a copy stays sharded, gathered from in backward; 0: none
+};
+Resharding ReshardingOf(const JobSpec& job);
+
+// What fp16 gradients are divided by before a sum over so many ranks: a power of two near the
+// square root; the rest of `factor` follows behind. PyTorch's rule, for FSDP1 whatever the type.
+double PreDivideFactor(double factor);
+
 // What lies in memory between two matrix products: tf32 only exists inside the units, and fp8 only
 // in the operands of linears.
 DType ActivationType(DType compute);

@@ -29,6 +29,7 @@ const StructTable<LayerListSpec>& LayerListFields();  // beside name and descrip
 const StructTable<ModelSpec>& ModelFields();          // configs/models/*.yaml
 
 const StructTable<HostSpec>& HostFields();
+const StructTable<RecomputeSpec>& RecomputeFields();
 
 const StructTable<JobSpec>& JobFields();  // configs/jobs/*.yaml
 

@@ -138,6 +138,11 @@ Flops HardwareFlops(const Workload& workload) {
       for (const ComputeWork& work : op.backward_weight) flops += work.flops;
     }
   }
+  for (const Rerun& rerun : workload.reruns) {
+    for (const Rerun::Step& step : rerun.steps) {
+      flops += workload.OperatorAt(step.place).forward.flops;
+    }
+  }
   return flops;
 }
 

@@ -42,6 +42,22 @@ std::int64_t MultiTensorLaunches(std::int64_t elements, std::int64_t tensors, bo
   return std::max(CeilDiv(elements, kElements), CeilDiv(tensors, is_fused ? 30 : 48));
 }
 
+// DeepSpeed updates flat tensors: stages 1 and 2 the whole partition, stage 3 one sub-group after
+// the other, closed by the tensor that fills it.
+std::vector<Workload> SubGroups(const JobSpec& job, const Workload& part) {
+  if (job.plan.strategy != "zero") return {part};
+  const ZeroPlan& plan = job.plan.zero;
+  std::vector<Workload> groups;
+  bool is_open = false;
+  for (const ParameterTensor& tensor : part.parameters) {
+    if (!is_open) groups.push_back({.units = {}, .parameters = {{"partition", 0, tensor.dtype}}});
+    std::int64_t& held = groups.back().parameters.front().elements;
+    held += tensor.elements;
+    is_open = plan.stage != 3 || held < plan.sub_group_size;
+  }
+  return groups;
+}
+
 }  // namespace
 
 std::vector<ComputeWork> OptimizerWork(OptimizerKind optimizer, OptimizerImpl impl,
@@ -84,13 +100,17 @@ std::vector<ComputeWork> OptimizerWorkOf(const JobSpec& job, const Workload& wor
     if (sharding.gather != sharding.storage) tensor.dtype = sharding.storage;
     part.parameters.push_back(std::move(tensor));
   }
-  std::vector<ComputeWork> works = OptimizerWork(job.optimizer, job.optimizer_impl, part);
-  // Its own parameters are cast to those of compute.
-  if (sharding.has_master && !works.empty()) {
-    works.front().bytes +=
-        CastWork(sharding.storage, sharding.gather, part.parameter_count()).bytes;
+  std::vector<ComputeWork> all;
+  for (const Workload& group : SubGroups(job, part)) {
+    std::vector<ComputeWork> works = OptimizerWork(job.optimizer, job.optimizer_impl, group);
+    // Its own parameters are cast to those of compute.
+    if (sharding.has_master && !works.empty()) {
+      works.front().bytes +=
+          CastWork(sharding.storage, sharding.gather, group.parameter_count()).bytes;
+    }
+    all.insert(all.end(), works.begin(), works.end());
   }
-  return works;
+  return all;
 }
 
 int OptimizerStates(OptimizerKind optimizer) {

@@ -21,8 +21,9 @@ DType StreamType(const JobSpec& job) {
 }
 
 struct LinearInput {
-  bool reads_stream = false;  // a norm's output: under autocast in another type
-  bool shares_input = false;  // with the linear before it, which keeps it for backward
+  std::int32_t writer = kUnitInput;  // who wrote it
+  bool reads_stream = false;         // a norm's output: under autocast in another type
+  bool shares_input = false;         // with the linear before it, which keeps it for backward
 };
 constexpr LinearInput kReadsStream{.reads_stream = true};
 
@@ -79,28 +80,33 @@ class TransformerBuilder {
   }
 
   void AddAttention(const LayerModules& layer, int gradients_to_add) {
-    AddParallelLinears(layer.qkv, gradients_to_add);
+    std::vector<std::int32_t> qkv = AddParallelLinears(layer.qkv, gradients_to_add);
     const AttentionShape shape{batch_,         sequence_,      spec_.heads,
                                spec_.kv_heads, spec_.head_dim, spec_.causal};
     const std::int64_t rotated = tokens_ * (shape.heads + shape.kv_heads) * shape.head_dim;
     if (spec_.positions == PositionKind::kRotary) {
       Operator& rotary = AddOperator("rotary", Moves(passes_.rotary, rotated));
       rotary.backward_input.push_back(Moves(passes_.rotary_grad, rotated));
+      rotary.reads = {Read(qkv.front(), tokens_ * shape.heads * shape.head_dim),
+                      Read(qkv[qkv.size() / 2], tokens_ * shape.kv_heads * shape.head_dim)};
+      qkv = {Last(), Last(), qkv.back()};
     }
-    const Bytes inputs =
-        SizeOf(activation_, tokens_ * (shape.heads + 2 * shape.kv_heads) * shape.head_dim);
+    const std::vector<ReadTensor> inputs = {
+        Saved(qkv.front(), tokens_ * shape.heads * shape.head_dim),
+        Saved(qkv[qkv.size() / 2], tokens_ * shape.kv_heads * shape.head_dim),
+        Saved(qkv.back(), tokens_ * shape.kv_heads * shape.head_dim)};
     if (attention_ == AttentionKind::kFlash) {
       Operator& attention = AddOperator("attention", AttentionForwardWork(shape, activation_));
       attention.backward_input.push_back(AttentionBackwardWork(shape, activation_));
-      attention.saved = inputs;
+      Save(inputs, &attention);
     } else {
       AddUnfusedAttention(shape, inputs);
     }
-    AddLinear(layer.proj, tokens_, 0, {});
+    AddLinear(layer.proj, tokens_, 0, {.writer = Last()});
   }
 
   // Every score is written and read again; blocks above the diagonal are computed and masked.
-  void AddUnfusedAttention(const AttentionShape& shape, Bytes inputs) {
+  void AddUnfusedAttention(const AttentionShape& shape, const std::vector<ReadTensor>& inputs) {
     const std::int64_t s = shape.sequence, d = shape.head_dim;
     const std::int64_t heads = shape.batch * shape.heads;
     const std::int64_t scores = heads * s * s;
@@ -111,7 +117,7 @@ class TransformerBuilder {
     Operator& score = AddOperator("attention.scores", product(s, d, Pass::kForward));
     score.backward_input = {product(d, s, Pass::kInputGradient),    // of q
                             product(d, s, Pass::kWeightGradient)};  // of k
-    score.saved = inputs;
+    Save(inputs, &score);
     Operator& softmax = AddOperator("attention.softmax", Moves(passes_.softmax, scores));
     softmax.backward_input.push_back(Moves(passes_.softmax_grad, scores));
     // The probabilities, and what the product reads where that is another tensor.
@@ -121,27 +127,28 @@ class TransformerBuilder {
       const ComputeWork work = Moves(passes_.score_dropout, scores);
       Operator& dropout = AddOperator("attention.dropout", work);
       dropout.backward_input.push_back(work);
-      dropout.saved = Bytes{scores};
+      dropout.saved = Bytes{scores};  // the mask
     }
+    const std::int32_t probabilities = Last();
     Operator& context = AddOperator("attention.context", product(d, s, Pass::kForward));
     context.backward_input = {product(s, d, Pass::kInputGradient),    // of the probabilities
                               product(d, s, Pass::kWeightGradient)};  // of v
     if (drops || (passes_.softmax.stream > 0 && activation_ != stream_)) {
-      context.saved = SizeOf(activation_, scores);
+      Save({Saved(probabilities, scores)}, &context);
     }
   }
 
   void AddMlp(const LayerModules& layer, int gradients_to_add) {
-    AddParallelLinears(layer.up, gradients_to_add);
+    const std::vector<std::int32_t> up = AddParallelLinears(layer.up, gradients_to_add);
     const std::int64_t width = tokens_ * spec_.ffn_size;
     const bool gated = spec_.gated_mlp;
     Operator& activation = AddOperator(
         "activation", Moves(gated ? passes_.gated_activation : passes_.activation, width));
     activation.backward_input.push_back(
         Moves(gated ? passes_.gated_activation_grad : passes_.activation_grad, width));
-    activation.saved = gated ? TrafficBytes(passes_.gated_activation_saved, types(), width)
-                             : SizeOf(activation_, width);
-    AddLinear(layer.down, tokens_, 0, {});
+    for (const std::int32_t writer : up) Save({Saved(writer, width)}, &activation);
+    if (gated) activation.saved = TrafficBytes(passes_.gated_activation_saved, types(), width);
+    AddLinear(layer.down, tokens_, 0, {.writer = Last()});
   }
 
   void AddHeads(const TransformerModules& modules) {
@@ -175,19 +182,29 @@ class TransformerBuilder {
 
   // Linears that read the same input (q, k, v; gate, up): their input gradients are added up as
   // backward meets them, last one first. The input is saved once, with the first.
-  void AddParallelLinears(const std::vector<LinearModule>& linears, int gradients_to_add) {
+  // Returns who wrote each output.
+  std::vector<std::int32_t> AddParallelLinears(const std::vector<LinearModule>& linears,
+                                               int gradients_to_add) {
+    const std::int32_t input = Last();
+    std::vector<std::int32_t> outputs;
     for (std::size_t i = 0; i < linears.size(); ++i) {
       const bool last = i + 1 == linears.size();
       AddLinear(linears[i], tokens_, last ? gradients_to_add : 1,
-                {.reads_stream = true, .shares_input = i > 0});
+                {.writer = input, .reads_stream = true, .shares_input = i > 0});
+      outputs.push_back(Last());
     }
+    return outputs;
   }
 
   void AddLinear(const LinearModule& linear, std::int64_t rows, int gradients_to_add,
                  LinearInput input) {
     const bool casts = OperandType() != parameter_;
-    const bool casts_input = input.reads_stream && AddInputCast(linear, rows, gradients_to_add);
-    if (casts_input) gradients_to_add = 0;
+    const bool casts_input =
+        input.reads_stream && AddInputCast(linear, rows, gradients_to_add, input.writer);
+    if (casts_input) {
+      gradients_to_add = 0;
+      input.writer = Last();
+    }
     if (casts) AddCast(linear);
     Operator& op = AddOperator(linear.name, Product(rows, linear.out, linear.in));
     op.backward_input.push_back(Product(rows, linear.in, linear.out, Pass::kInputGradient));
@@ -199,16 +216,19 @@ class TransformerBuilder {
       const ComputeWork sum = Moves(passes_.bias_grad, rows * linear.out + linear.out);
       if (!IsNothing(sum)) op.backward_weight.push_back(sum);
     }
-    if (casts_input || !input.shares_input) op.saved = SizeOf(activation_, rows * linear.in);
+    const bool is_counted = casts_input || !input.shares_input;
+    Save({Saved(input.writer, is_counted ? rows * linear.in : 0)}, &op);
     if (!casts) SetReady(linear, op);
   }
 
   // Autocast keeps no copy of an activation: each linear casts it anew, and its gradient back,
   // where it is added to that of the others. false: nothing to cast.
-  bool AddInputCast(const LinearModule& linear, std::int64_t rows, int gradients_to_add) {
+  bool AddInputCast(const LinearModule& linear, std::int64_t rows, int gradients_to_add,
+                    std::int32_t writer) {
     const ComputeWork cast = Moves(passes_.input_cast, rows * linear.in);
     if (IsNothing(cast)) return false;
     Operator& op = AddOperator(linear.name + ".input_cast", cast);
+    op.reads = {{writer, SizeOf(stream_, rows * linear.in)}};
     op.backward_input.push_back(Moves(passes_.input_cast_grad, rows * linear.in));
     for (int i = 0; i < gradients_to_add; ++i) {
       op.backward_input.push_back(Moves(passes_.parallel_gradient_add, rows * linear.in));
@@ -235,7 +255,7 @@ class TransformerBuilder {
   // Bias first: registration order reversed. A tied weight waits for the embedding.
   void SetReady(const LinearModule& linear, Operator& op) const {
     if (linear.bias != kNoParameter) op.parameters_ready.push_back(linear.bias);
-    if (linear.weight != kTokenTable) op.parameters_ready.push_back(linear.weight);
+    (linear.weight != kTokenTable ? op.parameters_ready : op.also_uses).push_back(linear.weight);
   }
 
   void AddNorm(std::string name, const NormModule& norm, int gradients_to_add) {
@@ -251,23 +271,38 @@ class TransformerBuilder {
     }
     op.backward_weight.push_back(
         Moves(is_rms ? p.rms_norm_weight_grad : p.layer_norm_weight_grad, elements));
-    op.saved = TrafficBytes(is_rms ? p.rms_norm_saved : p.layer_norm_saved, types(), elements);
+    SaveNorm(is_rms ? p.rms_norm_saved : p.layer_norm_saved, &op);
     if (norm.bias != kNoParameter) op.parameters_ready.push_back(norm.bias);
     op.parameters_ready.push_back(norm.weight);
+    if (FamilyOf(spec_) == TransformerFamily::kBert) stream_writer_ = Last();  // post-norm
+  }
+
+  // An RMS norm that is written out keeps what it made of its input, and that in fp32 where it is
+  // not: the others their input.
+  void SaveNorm(const Traffic& saved, Operator* op) {
+    const std::int64_t elements = tokens_ * spec_.hidden_size;
+    const bool keeps_input = saved.wide == 0 || stream_ == DType::kFp32;
+    op->reads = {{stream_writer_, SizeOf(stream_, elements), keeps_input}};
+    op->saved = TrafficBytes(saved, types(), elements);
   }
 
   void AddDropout(std::string name, DType dtype) {
     const std::int64_t elements = tokens_ * spec_.hidden_size;
     const ComputeWork work = TrafficWork(passes_.dropout, {dtype, dtype}, elements);
     if (spec_.dropout <= 0 || IsNothing(work)) return;
+    const std::int32_t writer = Last();
     Operator& op = AddOperator(std::move(name), work);
+    op.reads = {{writer, SizeOf(dtype, elements)}};
     op.backward_input.push_back(TrafficWork(passes_.dropout_grad, {dtype, dtype}, elements));
     op.saved = Bytes{passes_.dropout.mask * elements};
   }
 
   void AddResidual(std::string name) {
     const std::int64_t elements = tokens_ * spec_.hidden_size;
+    const std::int32_t branch = Last();
     Operator& op = AddOperator(std::move(name), Moves(passes_.residual_add, elements));
+    op.reads = {Read(branch, elements), {stream_writer_, SizeOf(stream_, elements)}};
+    stream_writer_ = Last();
     // Backward hands the gradient on, at most in another type.
     const ComputeWork grad = Moves(passes_.residual_grad, elements);
     if (!IsNothing(grad)) op.backward_input.push_back(grad);
@@ -330,7 +365,28 @@ class TransformerBuilder {
   // As the operands of a linear lie in memory.
   DType OperandType() const { return compute_ == DType::kFp8 ? compute_ : activation_; }
 
-  void BeginUnit(std::string name) { workload_.units.push_back({std::move(name), {}}); }
+  ReadTensor Read(std::int32_t writer, std::int64_t elements) const {
+    return {writer, SizeOf(activation_, elements)};
+  }
+  ReadTensor Saved(std::int32_t writer, std::int64_t elements) const {
+    return {writer, SizeOf(activation_, elements), /*is_saved=*/true};
+  }
+  static void Save(const std::vector<ReadTensor>& tensors, Operator* op) {
+    for (const ReadTensor& tensor : tensors) {
+      op->reads.push_back(tensor);
+      op->saved += tensor.bytes;
+    }
+  }
+
+  void BeginUnit(std::string name) {
+    workload_.units.push_back({std::move(name), {}});
+    stream_writer_ = kUnitInput;
+  }
+
+  // The operator added last to the unit; kUnitInput when there is none.
+  std::int32_t Last() const {
+    return static_cast<std::int32_t>(workload_.units.back().operators.size()) - 1;
+  }
 
   // The reference holds until the next operator is added.
   Operator& AddOperator(std::string name, const ComputeWork& forward) {
@@ -353,6 +409,7 @@ class TransformerBuilder {
   std::int64_t batch_;
   std::int64_t sequence_;
   std::int64_t tokens_;
+  std::int32_t stream_writer_ = kUnitInput;  // who wrote the residual stream as it is now
   Workload workload_;
 };
 

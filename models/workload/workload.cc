@@ -1,6 +1,9 @@
 #include "models/workload/workload.h"
 
+#include <algorithm>
+
 #include "models/workload/layer_list.h"
+#include "models/workload/recompute.h"
 #include "models/workload/transformer.h"
 
 namespace stepsim {
@@ -20,9 +23,18 @@ Bytes Workload::parameter_bytes() const {
 Bytes Workload::saved_bytes() const {
   Bytes bytes;
   for (const ModelUnit& unit : units) {
-    for (const Operator& op : unit.operators) bytes += op.saved;
+    for (const Operator& op : unit.operators) bytes += op.kept();
   }
   return bytes;
+}
+
+std::span<const Rerun> Workload::RerunsBefore(OperatorPlace place) const {
+  const auto begin =
+      std::lower_bound(reruns.begin(), reruns.end(), place,
+                       [](const Rerun& r, const OperatorPlace& p) { return r.before < p; });
+  auto end = begin;
+  while (end != reruns.end() && end->before == place) ++end;
+  return {begin, end};
 }
 
 std::vector<std::int32_t> Workload::ArrivalOrder() const {
@@ -38,7 +50,9 @@ std::vector<std::int32_t> Workload::ArrivalOrder() const {
 
 Workload BuildWorkload(const JobSpec& job) {
   if (std::holds_alternative<TransformerSpec>(job.model.network)) {
-    return BuildTransformerWorkload(job);
+    Workload workload = BuildTransformerWorkload(job);
+    ApplyRecompute(job.recompute, &workload);
+    return workload;
   }
   return BuildLayerListWorkload(job);
 }

@@ -5,7 +5,9 @@
 // input gradient, then the weight gradient, then its parameters' gradients are ready.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +25,15 @@ struct ParameterTensor {
   Bytes bytes() const { return SizeOf(dtype, elements); }
 };
 
+constexpr std::int32_t kUnitInput = -1;  // written by the unit before
+
+// An activation that an operator's forward reads.
+struct ReadTensor {
+  std::int32_t writer = kUnitInput;  // index of the operator of the same unit
+  Bytes bytes;                       // 0: the same tensor is counted with another reader
+  bool is_saved = false;             // backward reads it too: part of Operator::saved
+};
+
 struct Operator {
   std::string name;  // "qkv", unique within its unit
   ComputeWork forward;
@@ -32,7 +43,31 @@ struct Operator {
   // backward (a tied table appears only at its last use in backward), in the order autograd
   // accumulates them.
   std::vector<std::int32_t> parameters_ready;
-  Bytes saved;  // activations kept from forward to backward
+  // Tensors that it reads as well and whose gradient another operator completes (a tied head).
+  std::vector<std::int32_t> also_uses;
+  Bytes saved;                    // activations that backward needs of forward
+  std::vector<ReadTensor> reads;  // what recomputation has to know; empty in layer lists
+  // Recomputation: what of `saved` forward throws away, and what it holds besides to run again.
+  Bytes dropped;
+  Bytes held;
+  Bytes kept() const { return saved - dropped + held; }  // from forward to backward
+};
+
+// Operators whose forward runs again, right before the backward of `before` (reruns of one operator
+// come in the order of Workload::reruns). Tensors that it makes anew live until the backward of the
+// operators that saved them.
+struct OperatorPlace {
+  std::int32_t unit = 0;
+  std::int32_t op = 0;
+  auto operator<=>(const OperatorPlace&) const = default;
+};
+struct Rerun {
+  struct Step {
+    OperatorPlace place;
+    Bytes remade;  // written by this operator and dropped in forward
+  };
+  OperatorPlace before;
+  std::vector<Step> steps;  // in forward order
 };
 
 struct ModelUnit {
@@ -43,12 +78,18 @@ struct ModelUnit {
 struct Workload {
   std::vector<ModelUnit> units;             // execution order
   std::vector<ParameterTensor> parameters;  // registration order
+  std::vector<Rerun> reruns;                // activation recomputation; in order of `before`
   Bytes buffers;                            // non-parameter state, broadcast by DDP
   double samples = 0;                       // of this micro-step, one replica
   double tokens = 0;
   std::int64_t parameter_count() const;
   Bytes parameter_bytes() const;
   Bytes saved_bytes() const;  // activations alive between forward and backward
+  std::span<const Rerun> RerunsBefore(OperatorPlace place) const;
+  const Operator& OperatorAt(OperatorPlace place) const {
+    return units[static_cast<std::size_t>(place.unit)]
+        .operators[static_cast<std::size_t>(place.op)];
+  }
   // Gradient arrival order: indices of parameters as backward completes them.
   std::vector<std::int32_t> ArrivalOrder() const;
 };

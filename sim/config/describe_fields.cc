@@ -85,6 +85,13 @@ void PutType(ConfigNode& schema, const FieldRow& row, SchemaMode mode) {
     case FieldKind::kText:
       PutText(schema, "type", "string");
       return;
+    case FieldKind::kTextList: {
+      PutText(schema, "type", "array");
+      ConfigNode item = MakeMapping();
+      PutText(item, "type", "string");
+      Put(schema, "items", std::move(item));
+      return;
+    }
     case FieldKind::kChoice:
       Put(schema, "enum", TextList(row.choices));
       return;

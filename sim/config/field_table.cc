@@ -60,6 +60,12 @@ ConfigNode WriteValue(const FieldRow& row, const FieldValue& value) {
     for (const double number : *list) node.items.push_back(MakePlain(NumberText(number, row.unit)));
     return node;
   }
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+    ConfigNode node;
+    node.kind = ConfigNode::Kind::kSequence;
+    for (const std::string& text : *texts) node.items.push_back(MakeText(text));
+    return node;
+  }
   const bool is_word = std::holds_alternative<std::string>(value) || row.unit != Unit::kNone;
   const std::string text = ValueText(row, value);
   return is_word ? MakeText(text) : MakePlain(text);
@@ -88,7 +94,9 @@ const FieldRow* FieldTable::Find(std::string_view key) const {
 
 bool IsUnset(const FieldValue& value) {
   const auto* list = std::get_if<std::vector<double>>(&value);
-  return std::holds_alternative<std::monostate>(value) || (list != nullptr && list->empty());
+  const auto* texts = std::get_if<std::vector<std::string>>(&value);
+  return std::holds_alternative<std::monostate>(value) || (list != nullptr && list->empty()) ||
+         (texts != nullptr && texts->empty());
 }
 
 std::string ValueText(const FieldRow& row, const FieldValue& value) {
@@ -105,6 +113,9 @@ std::string ValueText(const FieldRow& row, const FieldValue& value) {
       std::vector<std::string> items;
       for (const double number : list) items.push_back(NumberText(number, row.unit));
       return fmt::format("[{}]", fmt::join(items, ", "));
+    }
+    std::string operator()(const std::vector<std::string>& list) const {
+      return list.empty() ? Unset() : fmt::format("[{}]", fmt::join(list, ", "));
     }
   };
   return std::visit(Visitor{row}, value);
@@ -129,6 +140,8 @@ std::string AllowedText(const FieldRow& row) {
       return WithBounds("a list of numbers", row, ", each");
     case FieldKind::kText:
       return "a text";
+    case FieldKind::kTextList:
+      return "a list of texts";
     case FieldKind::kChoice:
       return fmt::format("{}", fmt::join(row.choices, ", "));
     case FieldKind::kStruct:

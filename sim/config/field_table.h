@@ -39,8 +39,8 @@ namespace stepsim {
 
 // A member's value without its type. Numbers with a unit are in the base unit (bytes, seconds,
 // ...); monostate is an optional member that is not set.
-using FieldValue =
-    std::variant<std::monostate, bool, std::int64_t, double, std::string, std::vector<double>>;
+using FieldValue = std::variant<std::monostate, bool, std::int64_t, double, std::string,
+                                std::vector<double>, std::vector<std::string>>;
 
 enum class FieldKind {
   kBool,
@@ -48,6 +48,7 @@ enum class FieldKind {
   kNumber,  // with or without a unit
   kNumberList,
   kText,
+  kTextList,
   kChoice,  // one of a few words
   kStruct,
   kStructList,
@@ -115,6 +116,9 @@ template <>
 struct FieldCodec<std::string> : PlainCodec<std::string, FieldKind::kText> {};
 template <>
 struct FieldCodec<std::vector<double>> : PlainCodec<std::vector<double>, FieldKind::kNumberList> {};
+template <>
+struct FieldCodec<std::vector<std::string>>
+    : PlainCodec<std::vector<std::string>, FieldKind::kTextList> {};
 
 // Amounts are never negative; the upper ends are far beyond any machine and far below overflow.
 template <class Q, Unit kUnit, std::int64_t kMax>

@@ -98,7 +98,20 @@ ValueOrError ParseText(const ConfigNode& node, const FieldRow& row) {
   return {node.text, ""};
 }
 
+ValueOrError ParseTextList(const ConfigNode& node, const FieldRow& row) {
+  if (!node.IsSequence()) return Wrong(node, row);
+  std::vector<std::string> texts;
+  for (const ConfigNode& item : node.items) {
+    if (!item.IsScalar()) return Wrong(item, row);
+    ValueOrError text = ParseText(item, row);
+    if (!text.error.empty()) return text;
+    texts.push_back(std::get<std::string>(text.value));
+  }
+  return {std::move(texts), ""};
+}
+
 ValueOrError ParseValue(const ConfigNode& node, const FieldRow& row) {
+  if (row.kind == FieldKind::kTextList) return ParseTextList(node, row);
   if (row.kind == FieldKind::kNumberList) return ParseNumberList(node, row);
   if (!node.IsScalar()) return Wrong(node, row);
   switch (row.kind) {

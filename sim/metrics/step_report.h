@@ -34,6 +34,7 @@ struct StepContext {
   Bytes gpu_memory;        // capacity
   std::string confidence;  // "links from preset (not calibrated): +-25%"
   std::vector<std::string> warnings;
+  std::vector<std::string> notes;  // what a user should know, but need not act on
   struct Assumption {
     std::string field;   // "plan.ddp.bucket_cap_mb"
     std::string value;   // "25 MiB"

@@ -129,6 +129,7 @@ void AddMicrosteps(const StepReport& report, std::string* text) {
 void AddRemarks(const StepContext& context, std::string* text) {
   if (!context.warnings.empty()) *text += "\n### Warnings\n\n";
   for (const std::string& warning : context.warnings) *text += fmt::format("- {}\n", Cell(warning));
+  for (const std::string& note : context.notes) *text += fmt::format("\n{}\n", Cell(note));
   if (!context.confidence.empty())
     *text += fmt::format("\nConfidence: {}\n", Cell(context.confidence));
   if (context.assumptions.empty()) return;

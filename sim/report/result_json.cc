@@ -173,6 +173,7 @@ void WriteResultJson(const Result& result, const Sink& sink) {
   json["collectives"] = CollectivesJson(report);
   json["confidence"] = report.context.confidence;
   json["warnings"] = report.context.warnings;
+  json["notes"] = report.context.notes;
   json["assumptions"] = AssumptionsJson(report.context);
   json["resolved"] = ResolvedJson(report.context);
   // Names come from users: bytes that are no UTF-8 are replaced rather than thrown at.

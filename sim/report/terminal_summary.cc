@@ -22,6 +22,7 @@ constexpr std::size_t kListedCollectives = 3;
 constexpr std::size_t kListedCategories = 2;
 constexpr std::size_t kListedWarnings = 2;
 constexpr std::size_t kLinesOfRemark = 2;
+constexpr std::size_t kLinesOfNote = 12;  // notes are asked for, and list things
 constexpr std::size_t kMostLines = 20;  // at full width
 
 double MetricValue(const StepReport& report, std::string_view name) {
@@ -48,6 +49,7 @@ class Summary {
     AddMemory();
     AddCollectives();
     AddWarnings();
+    for (const std::string& note : report_.context.notes) AddText("note", note, kLinesOfNote);
     AddText("confidence", report_.context.confidence, kLinesOfRemark);
     return std::move(text_);
   }

@@ -28,6 +28,7 @@ LAYERS = {
     "sim/metrics": ("sim/base", "sim/graph", "sim/timeline", "sim/engine"),
     "sim/report": ("sim/base", "sim/graph", "sim/timeline", "sim/metrics"),
     "models/spec": ("sim/base", "sim/config"),
+    "models/import": (*SPEC, "sim/config"),
     "models/topology": SPEC,
     "models/workload": (*SPEC, "sim/graph"),
     "models/pipeline": SPEC,
@@ -47,6 +48,7 @@ LAYERS = {
 THIRD_PARTY = {
     "boost/": ("sim/graph/graph_algorithms.cc", "tests/*.cc"),
     "yaml-cpp/": ("sim/config/read_config.cc",),
+    "toml++/": ("sim/config/read_toml.cc",),
     "nlohmann/": ("*.cc",),
     "CLI/": ("tools/stepsim/*.cc", "tools/stepsim/*.h"),
     "fmt/": ("*.cc", "tests/*"),

@@ -71,6 +71,21 @@ TEST(ShardedStep, FoldingIsExact) {
   }
 }
 
+// The ceiling is one: no prefetch, communicator or limiter makes the same traffic faster.
+// (Contention may: more overlap takes more from compute.)
+TEST(ShardedStep, IdealIsNeverSlower) {
+  for (std::uint64_t seed = 0; seed < kJobs; ++seed) {
+    ResolvedJob job = ShardedJob(seed);
+    if (job.job.plan.strategy != "fsdp1" && job.job.plan.strategy != "fsdp2") continue;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    job.job.contention = ContentionMode::kOff;
+    if (seed % 3 == 0) job.job.host = testing::RandomJobWithHost(seed).job.host;
+    const Duration real = RunStep(job).report.account().step;
+    job.job.plan.ideal = true;
+    EXPECT_LE(RunStep(job).report.account().step, real);
+  }
+}
+
 // Nothing is freed that was not there, and all that came goes again: at the end the rank holds what
 // it held before. (In tasks' order of time; equal times in any order.)
 TEST(ShardedStep, MemoryComesAndGoes) {

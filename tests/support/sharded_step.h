@@ -157,6 +157,38 @@ inline void ExpectMemoryReturns(const StepRun& run) {
   for (const auto& [category, bytes] : left) EXPECT_EQ(bytes, 0) << category;
 }
 
+// What a run holds beside the shards, by category: the most at any moment, and at some moments.
+struct RunMemory {
+  std::map<std::string, std::map<std::int64_t, std::int64_t>> changes;  // category, time -> bytes
+  std::map<std::string, std::int64_t> most;
+  // Behind all changes of that time.
+  std::int64_t At(std::int64_t time, const std::string& category) const {
+    std::int64_t bytes = 0;
+    const auto found = changes.find(category);
+    if (found == changes.end()) return 0;
+    for (const auto& [when, delta] : found->second) bytes += when <= time ? delta : 0;
+    return bytes;
+  }
+};
+
+inline RunMemory MemoryOf(const StepRun& run) {
+  RunMemory memory;
+  for (const MemoryEvent& event : run.graph.memory_events()) {
+    const SimTime when =
+        event.at_end ? run.timeline.end[event.task] : run.timeline.start[event.task];
+    memory.changes[run.graph.memory_categories()[event.category]]
+                  [when.time_since_epoch() / kVecUnit] += event.delta.value;
+  }
+  for (const auto& [category, series] : memory.changes) {
+    std::int64_t bytes = 0;
+    for (const auto& [when, delta] : series) {
+      bytes += delta;
+      memory.most[category] = std::max(memory.most[category], bytes);
+    }
+  }
+  return memory;
+}
+
 inline VecExample Example(const std::string& name) {
   return ReadVecExample(STEPSIM_SOURCE_DIR "/tests/data/schedules.vec", name);
 }

@@ -1,25 +1,23 @@
 // stepsim run: one job in, a summary and files out.
 #include <fmt/format.h>
 
-#include <istream>
+#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "models/run_step.h"
-#include "models/spec/load_job.h"
 #include "sim/base/diagnostics.h"
-#include "sim/config/read_config.h"
 #include "sim/report/writer.h"
 #include "tools/stepsim/command.h"
+#include "tools/stepsim/job_options.h"
 #include "tools/stepsim/result_table.h"
 
 namespace stepsim {
 namespace {
 
 struct RunOptions {
-  std::string job;
-  std::vector<std::string> sets;
+  std::shared_ptr<JobOptions> job;
   std::vector<std::string> exports;
   bool is_quiet = false;
 };
@@ -50,24 +48,9 @@ std::vector<Export> ParseExports(const std::vector<std::string>& paths) {
   return exports;
 }
 
-// At most one byte more than a configuration may have: the reader then says that it is too large.
-std::string ReadLimited(std::istream& in) {
-  std::string text(ConfigLimits{}.max_bytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
-}
-
-ResolvedJob Load(const RunOptions& options, const Session& session) {
-  const auto configs = session.Configs();
-  if (options.job != "-") return LoadJob(options.job, options.sets, *configs);
-  const std::string text = ReadLimited(session.streams.in);
-  return LoadJobText(text, "<stdin>", options.sets, *configs);
-}
-
 void Run(const RunOptions& options, const Session& session) {
   const std::vector<Export> exports = ParseExports(options.exports);
-  const StepResult step = RunStep(Load(options, session));
+  const StepResult step = RunStep(LoadJob(*options.job, session));
   const Result result{step.graph, step.timeline, step.report};
   bool uses_stdout = false;
   for (const Export& target : exports) uses_stdout = uses_stdout || target.path == "-";
@@ -92,15 +75,7 @@ void Run(const RunOptions& options, const Session& session) {
 
 void AddRunCommand(CLI::App& app, const Session& session) {
   const auto options = std::make_shared<RunOptions>();
-  app.add_option("job", options->job, "job file (YAML or JSON), the name of a shipped job, or -")
-      ->required()
-      ->type_name("JOB");
-  app.add_option("--set", options->sets,
-                 "override one field, or take it out with PATH=null; may repeat")
-      ->type_name("PATH=VALUE")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
+  options->job = AddJobOptions(app);
   app.add_option("--export", options->exports,
                  "write .json, .csv, .md, .trace.json or .trace.json.gz; - is standard output "
                  "(-.md and the like choose another format than .json); may repeat")

@@ -259,7 +259,7 @@ TEST(LoadJob, WrongSettings) {
             "no_sync; did you mean 'bucket_cap_mb'?");
   EXPECT_EQ(SetError("plan.bucket_cap_mb=1"),
             "--set plan.bucket_cap_mb=1: plan: found the unknown key 'bucket_cap_mb', allowed: "
-            "strategy, data_parallel, ddp, fsdp1, fsdp2, zero, megatron; did you mean "
+            "strategy, data_parallel, ideal, ddp, fsdp1, fsdp2, zero, megatron; did you mean "
             "'ddp.bucket_cap_mb'?");
   EXPECT_EQ(SetError("nodes"),
             "--set nodes: found no path=value, allowed: for example 'plan.ddp.bucket_cap_mb=25'");
@@ -287,7 +287,7 @@ TEST(LoadJob, EveryProblemOfEveryFile) {
         "job.yaml:4:18: plan.strategy: found 'dpp', allowed: ddp, fsdp1, fsdp2, zero, megatron, "
         "none; did you mean 'ddp'?\n"
         "job.yaml:6:1: found the unknown key 'typo', allowed: name, model, hardware, network, "
-        "nodes, gpus_per_node, plan, batch, precision, kernels, attention, optimizer, "
+        "nodes, gpus_per_node, plan, batch, precision, kernels, attention, recompute, optimizer, "
         "optimizer_impl, host, collectives, contention, simulate, mfu_convention\n"
         "hardware/bad.yaml:1:1: hardware.gpu: missing, allowed: a mapping with name, peak, "
         "hbm_bandwidth, memory, sms and 8 optional keys\n"

@@ -1,0 +1,25 @@
+#include "models/import/importers.h"
+
+#include <array>
+
+namespace stepsim {
+
+std::span<const Importer> Importers() {
+  static const std::array kImporters = {
+      Importer{"torchtitan",
+               "a torchtitan job configuration (TOML)",
+               {".toml"},
+               {"training", "parallelism"},
+               ImportTorchtitan},
+  };
+  return kImporters;
+}
+
+const Importer* FindImporter(std::string_view name) {
+  for (const Importer& importer : Importers()) {
+    if (importer.name == name) return &importer;
+  }
+  return nullptr;
+}
+
+}  // namespace stepsim

@@ -1,0 +1,325 @@
+// torchtitan: a job configuration in TOML, of versions with and without a [parallelism] table.
+//
+//   [training]
+//   local_batch_size = 1
+//   seq_len = 8192
+//   [parallelism]
+//   data_parallel_shard_degree = -1      # FSDP2 over all ranks that are left
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <vector>
+
+#include "models/import/key_reader.h"
+#include "sim/config/read_toml.h"
+
+namespace stepsim {
+namespace {
+
+constexpr std::string_view kWhenOn = "only with a feature that is off";
+
+const std::vector<WordPair> kDtypes = {{"bfloat16", "bf16"}, {"float32", "fp32"}};
+
+// The run, the network and the optimizer.
+std::vector<KeyRow> RunRows() {
+  return {
+      Takes("job.description", "name"),
+      NoEffect("job.*", "logging"),
+      NoEffect("profiling.*", "profiling"),
+      NoEffect("metrics.*", "logging"),
+      NoEffect("comm.*", "timeouts"),
+      NoEffect("debug.*", "debugging"),
+      NoEffect("memory_estimation.*", "memory estimation"),
+      NoEffect("checkpoint.*", "checkpoints"),
+      NoEffect("lr_scheduler.*", "learning rate"),
+      NoEffect("validation.*", "validation"),
+
+      Reads("model.name"),
+      Reads("model.flavor"),
+      Refuses("model.converters", {""}, "float8, MX and other converters"),
+      NoEffect("model.norm_type", "the kind of norm is the model's"),
+      NoEffect("model.tokenizer_path", "data"),
+      NoEffect("model.hf_assets_path", "data"),
+      NoEffect("model.print_after_conversion", "logging"),
+
+      Takes("optimizer.name", "optimizer", {{"AdamW", "adamw"}, {"Adam", "adamw"}}),
+      Takes("optimizer.implementation", "optimizer_impl",
+            {{"fused", "fused"}, {"foreach", "foreach"}, {"for-loop", "for_loop"}}),
+      Takes("optimizer.fused", "optimizer_impl", {{"true", "fused"}, {"false", "foreach"}}),
+      Refuses("optimizer.early_step_in_backward", {"false"}, "an optimizer inside backward"),
+      NoEffect("optimizer.lr", "learning rate"),
+      NoEffect("optimizer.*", "the optimizer's numbers"),
+
+      Refuses("activation_checkpoint.mode", {"none"}, "activation recomputation"),
+      NoEffect("activation_checkpoint.*", kWhenOn),
+      NoEffect("float8.*", "only with model.converters"),
+      NoEffect("mx.*", "only with model.converters"),
+      NoEffect("quantize.*", "only with model.converters"),
+      Refuses("fault_tolerance.enable", {"false"}, "torchft"),
+      NoEffect("fault_tolerance.*", kWhenOn),
+  };
+}
+
+// A step.
+std::vector<KeyRow> TrainingRows() {
+  return {
+      Takes("training.local_batch_size", "batch.micro_batch_size"),
+      Takes("training.batch_size", "batch.micro_batch_size"),
+      Reads("training.global_batch_size"),
+      Takes("training.seq_len", "batch.sequence_length"),
+      Takes("training.dtype", "precision.parameters", kDtypes),
+      Reads("training.mixed_precision_param"),
+      Reads("training.mixed_precision_reduce"),
+      Reads("training.compile"),
+      Reads("training.max_norm"),
+      Refuses("training.enable_cpu_offload", {"false"}, "offloading to the CPU"),
+      Refuses("training.deterministic", {"false"}, "deterministic kernels"),
+      NoEffect("training.dataset", "data"),
+      NoEffect("training.dataset_path", "data"),
+      NoEffect("training.steps", "length of the training"),
+      NoEffect("training.warmup_steps", "learning rate"),
+      NoEffect("training.seed", "random numbers"),
+      NoEffect("training.gc_freq", "Python's garbage collection"),
+      NoEffect("training.gc_debug", "debugging"),
+      NoEffect("training.enable_loss_parallel", "only with tensor parallelism"),
+
+      Reads("compile.enable"),
+      Reads("compile.components"),
+      Refuses("compile.backend", {"inductor"}, "another compiler than inductor"),
+      NoEffect("compile.*", "details of the compiler"),
+  };
+}
+
+// Of versions with a table [parallelism].
+std::vector<KeyRow> ParallelismRows() {
+  return {
+      Reads("parallelism.data_parallel_replicate_degree"),
+      Reads("parallelism.data_parallel_shard_degree"),
+      Reads("parallelism.fsdp_reshard_after_forward"),
+      Refuses("parallelism.tensor_parallel_degree", {"1"}, "tensor parallelism"),
+      Refuses("parallelism.pipeline_parallel_degree", {"1"}, "pipeline parallelism"),
+      Refuses("parallelism.context_parallel_degree", {"1"}, "context parallelism"),
+      Refuses("parallelism.expert_parallel_degree", {"1"}, "expert parallelism"),
+      Refuses("parallelism.expert_tensor_parallel_degree", {"0", "1"}, "expert parallelism"),
+      Refuses("parallelism.enable_compiled_autograd", {"false"}, "compiled autograd"),
+      NoEffect("parallelism.disable_loss_parallel", "only with tensor parallelism"),
+      NoEffect("parallelism.enable_async_tensor_parallel", "only with tensor parallelism"),
+      NoEffect("parallelism.context_parallel_rotate_method", "only with context parallelism"),
+      NoEffect("parallelism.pipeline_parallel_split_points", "only with pipeline parallelism"),
+      NoEffect("parallelism.pipeline_parallel_layers_per_stage", "only with pipeline parallelism"),
+      NoEffect("parallelism.pipeline_parallel_first_stage_less_layers",
+               "only with pipeline parallelism"),
+      NoEffect("parallelism.pipeline_parallel_last_stage_less_layers",
+               "only with pipeline parallelism"),
+      NoEffect("parallelism.pipeline_parallel_schedule", "only with pipeline parallelism"),
+      NoEffect("parallelism.pipeline_parallel_schedule_csv", "only with pipeline parallelism"),
+      NoEffect("parallelism.pipeline_parallel_microbatch_size", "only with pipeline parallelism"),
+      NoEffect("parallelism.module_fqns_per_model_part", "only with pipeline parallelism"),
+  };
+}
+
+// Of versions that have them in [training] and [experimental].
+std::vector<KeyRow> OlderRows() {
+  return {
+      Reads("training.data_parallel_replicate_degree"),
+      Reads("training.data_parallel_shard_degree"),
+      Reads("training.fsdp_reshard_after_forward"),
+      Refuses("training.tensor_parallel_degree", {"1"}, "tensor parallelism"),
+      Refuses("experimental.pipeline_parallel_degree", {"1"}, "pipeline parallelism"),
+      Refuses("experimental.context_parallel_degree", {"1"}, "context parallelism"),
+      Refuses("experimental.enable_compiled_autograd", {"false"}, "compiled autograd"),
+      Refuses("experimental.custom_import", {""}, "code of your own"),
+      Refuses("experimental.custom_args_module", {""}, "code of your own"),
+      NoEffect("experimental.enable_async_tensor_parallel", "only with tensor parallelism"),
+      NoEffect("experimental.context_parallel_rotate_method", "only with context parallelism"),
+      NoEffect("experimental.pipeline_parallel_split_points", "only with pipeline parallelism"),
+      NoEffect("experimental.pipeline_parallel_schedule", "only with pipeline parallelism"),
+      NoEffect("experimental.pipeline_parallel_microbatches", "only with pipeline parallelism"),
+  };
+}
+
+const std::vector<KeyRow>& Rows() {
+  static const std::vector<KeyRow> rows =
+      Joined({RunRows(), TrainingRows(), ParallelismRows(), OlderRows()});
+  return rows;
+}
+
+// torchtitan's own models that configs/models has.
+struct Flavor {
+  std::string_view name, flavor, model;
+};
+constexpr std::array kFlavors = {
+    Flavor{"llama3", "8B", "llama-3-8b"},     Flavor{"llama3", "70B", "llama-3-70b"},
+    Flavor{"llama3", "405B", "llama-3-405b"}, Flavor{"llama2", "7B", "llama-2-7b"},
+    Flavor{"llama2", "13B", "llama-2-13b"},   Flavor{"llama2", "70B", "llama-2-70b"},
+};
+
+class TorchtitanReader {
+ public:
+  TorchtitanReader(const ConfigNode& root, const ImportSurroundings& surroundings, ImportedJob& job,
+                   Diagnostics& problems)
+      : keys_(root, Rows(), job, problems), gpus_(surroundings.gpus), job_(job) {}
+
+  void Read() {
+    AssumeDefaults();
+    keys_.ReadRows();
+    ReadModel();
+    ReadPrecision();
+    ReadCompile();
+    ReadParallelism();
+    ReadGlobalBatch();
+    if (keys_.Find("activation_checkpoint.mode") == nullptr) {
+      keys_.Report("activation_checkpoint.mode",
+                   "not given, so torchtitan takes 'selective', which stepsim does not simulate "
+                   "(activation recomputation); to run without it, write none");
+    }
+    if (keys_.Find("training.max_norm") != nullptr) {
+      job_.remarks.emplace_back("clipping of the gradients (training.max_norm) is not simulated");
+    }
+  }
+
+ private:
+  // What torchtitan takes where the file is silent.
+  void AssumeDefaults() {
+    keys_.Assume("batch.micro_batch_size", "8");
+    keys_.Assume("batch.sequence_length", "2048");
+    keys_.Assume("optimizer", "adamw");
+    keys_.Assume("optimizer_impl", "fused");
+    keys_.Assume("precision.parameters", "fp32");
+  }
+
+  void ReadModel() {
+    const std::string name = keys_.Word("model.name", "llama3");
+    const std::string flavor = keys_.Word("model.flavor", "debugmodel");
+    for (const Flavor& row : kFlavors) {
+      if (row.name == name && row.flavor == flavor) {
+        keys_.Set("model", MakeText(std::string(row.model)), "model.flavor");
+        return;
+      }
+    }
+    job_.needs.push_back({"model", "llama-3-8b"});
+    job_.remarks.push_back(fmt::format(
+        "{} {} is not among the shipped models: JOB or --set says which one it is", name, flavor));
+  }
+
+  void ReadPrecision() {
+    const std::string compute = keys_.Word("training.mixed_precision_param", "bf16", kDtypes);
+    if (keys_.Find("training.mixed_precision_param") == nullptr) {
+      keys_.Assume("precision.compute", compute);
+    } else {
+      keys_.Set("precision.compute", compute, "training.mixed_precision_param");
+    }
+  }
+
+  // torch.compile of each transformer block.
+  void ReadCompile() {
+    const std::string_view key = keys_.FirstOf({"compile.enable", "training.compile"});
+    const bool is_on = !key.empty() && keys_.Flag(key, false) && CompilesModel();
+    if (key.empty()) {
+      keys_.Assume("kernels", "eager");
+    } else {
+      keys_.Set("kernels", is_on ? "compiled" : "eager", key);
+    }
+  }
+  bool CompilesModel() const {
+    const ConfigNode* components = keys_.Find("compile.components");
+    if (components == nullptr) return true;
+    for (const ConfigNode& item : components->items) {
+      if (LowerText(item) == "model") return true;
+    }
+    return LowerText(*components).find("model") != std::string::npos;
+  }
+
+  void ReadParallelism() {
+    const std::string_view replicate_key = keys_.FirstOf(
+        {"parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"});
+    const std::string_view shard_key = keys_.FirstOf(
+        {"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree"});
+    const std::int64_t replicate = replicate_key.empty() ? 1 : keys_.Count(replicate_key, 1);
+    const std::int64_t shard = shard_key.empty() ? -1 : keys_.Count(shard_key, -1);
+    if (replicate < 1) return keys_.Report(replicate_key, "found less than 1, allowed: at least 1");
+    if (shard < 1 && shard != -1) {
+      return keys_.Report(shard_key, "allowed: at least 1, or -1 for all ranks that are left");
+    }
+    const std::string_view place = !shard_key.empty() ? shard_key : replicate_key;
+    if (!IsPossible(replicate, shard, replicate_key.empty() ? place : replicate_key)) return;
+    const std::int64_t shards = shard == -1 ? gpus_.value_or(2 * replicate) / replicate : shard;
+    if (shards > 1) {
+      SetFsdp(shard_key, replicate_key, replicate, shards);
+    } else if (replicate > 1) {
+      SetDdp(replicate_key);
+    } else {
+      keys_.Set("plan.strategy", "none", place);
+    }
+  }
+
+  // torchtitan's rule: the degrees fill the cluster.
+  bool IsPossible(std::int64_t replicate, std::int64_t shard, std::string_view key) const {
+    if (!gpus_) return true;
+    if (shard == -1 ? *gpus_ % replicate == 0 : replicate * shard == *gpus_) return true;
+    keys_.Report(
+        key,
+        shard == -1
+            ? fmt::format("data_parallel_replicate_degree ({}) must divide the {} GPUs", replicate,
+                          *gpus_)
+            : fmt::format("data_parallel_replicate_degree ({}) x data_parallel_shard_degree "
+                          "({}) must equal the {} GPUs; -1 shards over all ranks that are left",
+                          replicate, shard, *gpus_));
+    return false;
+  }
+
+  // FSDP2 around every transformer block; with replicas HSDP. Gradients of every micro-step are
+  // reduced.
+  void SetFsdp(std::string_view shard_key, std::string_view replicate_key, std::int64_t replicate,
+               std::int64_t shards) {
+    keys_.Set("plan.strategy", "fsdp2", shard_key);
+    if (replicate > 1) keys_.Set("plan.fsdp2.shard_size", shards, replicate_key);
+    const std::string reduce = keys_.Word("training.mixed_precision_reduce", "fp32", kDtypes);
+    keys_.Set("plan.fsdp2.reduce_dtype", reduce, "training.mixed_precision_reduce");
+    const std::string_view key = keys_.FirstOf(
+        {"parallelism.fsdp_reshard_after_forward", "training.fsdp_reshard_after_forward"});
+    static const std::vector<WordPair> kPolicies = {
+        {"default", "auto"}, {"always", "true"}, {"never", "false"}};
+    if (!key.empty()) {
+      keys_.Set("plan.fsdp2.reshard_after_forward", keys_.Word(key, "auto", kPolicies), key);
+    }
+  }
+
+  // `replicate` with buckets of 100 MB; every micro-step reduces.
+  void SetDdp(std::string_view key) {
+    keys_.Set("plan.strategy", "ddp", key);
+    keys_.Set("plan.ddp.bucket_cap_mb", "100", key);
+    if (keys_.Find("training.mixed_precision_reduce") != nullptr) {
+      job_.unused.push_back({"training.mixed_precision_reduce", "only with FSDP", "",
+                             keys_.PlaceOf("training.mixed_precision_reduce")});
+    }
+    const std::int64_t micro = keys_.Count("training.local_batch_size", 8);
+    const std::int64_t global = keys_.Count("training.global_batch_size", -1);
+    if (gpus_ && global > micro * *gpus_) keys_.Set("plan.ddp.no_sync", "false", key);
+  }
+
+  void ReadGlobalBatch() {
+    const std::int64_t global = keys_.Count("training.global_batch_size", -1);
+    if (global > 0) keys_.Set("batch.global_batch_size", global, "training.global_batch_size");
+  }
+
+  KeyReader keys_;
+  std::optional<std::int64_t> gpus_;
+  ImportedJob& job_;
+};
+
+}  // namespace
+
+ImportedJob ImportTorchtitan(const SourceFile& file, const ImportSurroundings& surroundings,
+                             Diagnostics& problems) {
+  ImportedJob job;
+  job.framework = "torchtitan";
+  job.file = file.name;
+  job.needs = {{"hardware", "h100-sxm-dgx"}, {"nodes", "2"}};
+  const ConfigNode root = ReadToml(file.text, file.name);
+  TorchtitanReader(root, surroundings, job, problems).Read();
+  return job;
+}
+
+}  // namespace stepsim

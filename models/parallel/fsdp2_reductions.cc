@@ -1,0 +1,170 @@
+#include "models/parallel/fsdp2_reductions.h"
+
+#include <utility>
+
+#include "models/workload/kernel_work.h"
+
+namespace stepsim {
+
+Fsdp2Reductions::Fsdp2Reductions(const StrategyContext& context, const ShardGroups& groups,
+                                 StreamId gathers)
+    : rank_(context.rank),
+      plan_(context.job.plan.fsdp2),
+      sharding_(ShardingOf(context.job)),
+      groups_(groups),
+      shard_group_(context.shard),
+      replicate_group_(context.replicate),
+      states_(groups.groups.size()),
+      is_ideal_(context.job.plan.ideal),
+      reduce_(rank_.AddStream("reduce_scatter")) {
+  communicator_ = plan_.separate_reduce_group || is_ideal_
+                      ? rank_.AddCommunicator("communicator reduce")
+                      : gathers;
+  if (sharding_.replicas > 1) all_reduce_ = rank_.AddStream("all_reduce");
+  // fp16 could overflow in the sum; the other types are averaged by the collective itself.
+  if (sharding_.reduce != DType::kFp16) return;
+  const double factor =
+      plan_.gradient_divide_factor.value_or(static_cast<double>(context.job.gpus()));
+  pre_divide_ = PreDivideFactor(factor);
+  post_divide_ = factor / pre_divide_;
+}
+
+void Fsdp2Reductions::ChangeGradients(std::size_t g, Bytes delta, TaskId task) {
+  states_[g].gradients += delta;
+  rank_.graph().AddMemoryEvent(task, /*at_end=*/true, "unsharded_gradients", delta);
+}
+
+void Fsdp2Reductions::GradientReady(const Moment& moment, std::size_t g, std::int64_t elements) {
+  if (AccumulatesInPlace(moment)) return;
+  ChangeGradients(g, SizeOf(sharding_.gather, elements), rank_.Record(rank_.compute()).last);
+}
+
+void Fsdp2Reductions::Accumulate(const Moment& moment, std::size_t g) {
+  const std::int64_t elements = GroupAt(g).elements;
+  if (elements == 0 || !KeepsApart()) return;
+  const Bytes own = SizeOf(sharding_.gather, elements), kept = SizeOf(sharding_.reduce, elements);
+  if (IsFollowing(moment)) {
+    ComputeWork add = CopyWork(own + kept, kept);
+    add.kernels = TensorsOf(g);
+    ChangeGradients(g, Bytes{} - own,
+                    rank_.Launch(rank_.compute(), add, "accumulate " + GroupAt(g).name));
+  } else if (!Reduces(moment)) {
+    ComputeWork cast = CopyWork(own, kept);
+    cast.kernels = TensorsOf(g);
+    ChangeGradients(g, kept - own,
+                    rank_.Launch(rank_.compute(), cast, "cast gradients " + GroupAt(g).name));
+  }
+}
+
+void Fsdp2Reductions::Reduce(const Moment& moment, std::size_t g) {
+  if (!Reduces(moment) || GroupAt(g).elements == 0) return;
+  // One reduce_scatter input in flight: compute waits for the previous group's.
+  if (!is_ideal_) rank_.Wait(rank_.compute(), last_);
+  FreeInput(last_.last);
+  rank_.Wait(rank_.compute(), states_[g].reduced);  // of a micro-step that did not wait
+  Pack(moment, g);
+  ReduceScatter(g);
+  FinishReduce(moment, g);
+}
+
+void Fsdp2Reductions::Pack(const Moment& moment, std::size_t g) {
+  const bool is_kept = IsFollowing(moment) && KeepsApart();
+  const Bytes gradients =
+      SizeOf(is_kept ? sharding_.reduce : sharding_.gather, GroupAt(g).elements);
+  input_ = SizeOf(sharding_.reduce, PaddedOf(g));
+  const TaskId packed = rank_.Launch(rank_.compute(), CopyWork(gradients, input_),
+                                     "pack gradients " + GroupAt(g).name);
+  rank_.graph().AddMemoryEvent(packed, /*at_end=*/false, "reduce_buffers", input_);
+  ChangeGradients(g, Bytes{} - states_[g].gradients, packed);
+}
+
+void Fsdp2Reductions::ReduceScatter(std::size_t g) {
+  rank_.Wait(reduce_, rank_.Record(rank_.compute()));
+  if (pre_divide_ != 1) {
+    rank_.Launch(reduce_, CopyWork(input_, input_), "divide " + GroupAt(g).name);
+  }
+  if (sharding_.shards > 1) {
+    rank_.LaunchCollective(
+        reduce_, {CollectiveOp::kReduceScatter, sharding_.reduce, input_, shard_group_},
+        "reduce_scatter " + GroupAt(g).name, Site::kGradientReduce, communicator_);
+  }
+  const bool is_alone = sharding_.shards == 1 && pre_divide_ == 1;  // no task of its own
+  last_ = rank_.Record(is_alone ? rank_.compute() : reduce_);
+}
+
+void Fsdp2Reductions::FinishReduce(const Moment& moment, std::size_t g) {
+  if (KeepsPartialSum(moment)) {
+    AddToPartialSum(g);
+    states_[g].reduced = rank_.Record(reduce_);
+    return;
+  }
+  if (states_[g].has_partial) AddToPartialSum(g);
+  if (sharding_.replicas > 1) AllReduce(g);
+  const StreamId last = sharding_.replicas > 1 ? all_reduce_ : reduce_;
+  AddToGradient(moment, g, last);
+  states_[g].reduced = rank_.Record(last);
+}
+
+// HSDP without all_reduce: the shard waits for the last micro-step, in the reduction's type.
+void Fsdp2Reductions::AddToPartialSum(std::size_t g) {
+  State& state = states_[g];
+  const std::int64_t shard = PaddedOf(g) / sharding_.shards;
+  const Bytes bytes = SizeOf(sharding_.reduce, shard);
+  if (!state.has_partial) {
+    state.has_partial = true;
+    rank_.graph().AddMemoryEvent(last_.last, /*at_end=*/false, "reduce_buffers", bytes);
+    return;
+  }
+  rank_.Launch(reduce_, AccumulateWork(sharding_.reduce, shard),
+               "add partial sum " + GroupAt(g).name);
+}
+
+// The shard is summed over the copies, on a stream of its own.
+void Fsdp2Reductions::AllReduce(std::size_t g) {
+  State& state = states_[g];
+  const Bytes shard = SizeOf(sharding_.reduce, PaddedOf(g) / sharding_.shards);
+  rank_.Wait(all_reduce_, rank_.Record(reduce_));
+  const TaskId summed = rank_.LaunchCollective(
+      all_reduce_, {CollectiveOp::kAllReduce, sharding_.reduce, shard, replicate_group_},
+      "all_reduce " + GroupAt(g).name, Site::kGradientReduce);
+  if (!state.has_partial) return;
+  state.has_partial = false;
+  rank_.graph().AddMemoryEvent(summed, /*at_end=*/true, "reduce_buffers", Bytes{} - shard);
+}
+
+// The rest of the division, the cast to the shards' type, the sum with earlier micro-steps.
+void Fsdp2Reductions::AddToGradient(const Moment& moment, std::size_t g, StreamId stream) {
+  const std::int64_t shard = PaddedOf(g) / sharding_.shards;
+  ComputeWork finish = CopyWork(Bytes{}, Bytes{});
+  finish.kernels = 0;
+  const auto add = [&finish](const ComputeWork& part, std::int32_t kernels) {
+    finish.bytes += part.bytes;
+    finish.kernels += kernels;
+  };
+  if (post_divide_ != 1) add(CastWork(sharding_.reduce, sharding_.reduce, shard), 1);
+  if (sharding_.reduce != sharding_.storage) {
+    add(CastWork(sharding_.reduce, sharding_.storage, shard), 1);
+  }
+  const bool accumulates = std::exchange(states_[g].gradient_of, moment.step) == moment.step;
+  if (accumulates) add(AccumulateWork(sharding_.storage, shard), TensorsOf(g));
+  if (finish.kernels == 0) return;
+  rank_.Launch(stream, finish, (accumulates ? "accumulate " : "finish ") + GroupAt(g).name);
+}
+
+void Fsdp2Reductions::FreeInput(TaskId reduced) {
+  if (input_.value == 0) return;
+  rank_.graph().AddMemoryEvent(reduced, /*at_end=*/true, "reduce_buffers", Bytes{} - input_);
+  input_ = {};
+}
+
+void Fsdp2Reductions::Finish(const Moment& moment) {
+  if (!Reduces(moment) || (!plan_.is_last_backward && !moment.is_last_microstep)) return;
+  for (State& state : states_) {
+    rank_.Wait(rank_.compute(), std::exchange(state.reduced, StreamEvent{}));
+  }
+  rank_.Wait(rank_.compute(), last_);
+  FreeInput(last_.last);
+  last_ = {};
+}
+
+}  // namespace stepsim

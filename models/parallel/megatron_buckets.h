@@ -1,0 +1,29 @@
+// Which parameter goes into which of Megatron-LM's buckets? As a pure function.
+//
+//   8 ranks, limit 100, distributed optimizer, tensors registered as a (90), b (60), c (50):
+//   {c, b} begin at 0 and 64, end at 124, padded to 128; {a} is padded to 128
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/spec/zero_spec.h"
+#include "models/workload/workload.h"
+
+namespace stepsim {
+
+struct MegatronBucket {
+  std::vector<std::int32_t> parameters;
+  std::int64_t elements = 0;  // with padding
+};
+
+struct MegatronBuckets {
+  std::vector<MegatronBucket> buckets;    // reverse registration order
+  std::vector<std::size_t> of_parameter;  // parameter -> bucket
+};
+
+// `ranks` is the data parallel size; buckets are cut over `shards` of them.
+MegatronBuckets PlanMegatronBuckets(const MegatronPlan& plan, const Workload& workload,
+                                    std::int64_t ranks, std::int64_t shards);
+
+}  // namespace stepsim

@@ -1,0 +1,183 @@
+// Expectations are what torchtitan documents for each option (torchtitan/config/job_config.py), and
+// what it does with them (models/llama3/infra/parallelize.py, train.py).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/support/imported.h"
+
+namespace stepsim {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Import;
+using testing::Joined;
+using ::testing::Not;
+using testing::ValueOf;
+
+// Two nodes of four GPUs.
+Import Titan(const std::string& more, const std::string& training = "") {
+  return {.framework = "torchtitan",
+          .text =
+              "[model]\nname = \"llama3\"\nflavor = \"8B\"\n[activation_checkpoint]\nmode = "
+              "\"none\"\n[training]\nlocal_batch_size = 2\nseq_len = 64\n" +
+              training + more};
+}
+
+TEST(Torchtitan, ShardsOverAllGpusUnlessToldOtherwise) {
+  const ResolvedJob job = Titan("").Load();
+  EXPECT_EQ(ValueOf(job, "plan.strategy"), "fsdp2 (x.toml)");
+  EXPECT_EQ(job.job.model.name, "llama-3-8b");
+  EXPECT_EQ(ValueOf(job, "batch.micro_batch_size"), "2 (x.toml:7)");
+  EXPECT_EQ(ValueOf(job, "batch.sequence_length"), "64 (x.toml:8)");
+  EXPECT_EQ(job.job.plan.fsdp2.shard_size, 0);
+  EXPECT_EQ(job.job.plan.fsdp2.reduce_dtype, DType::kFp32);
+  EXPECT_EQ(job.job.precision.compute, DType::kBf16);
+  EXPECT_EQ(job.job.precision.parameters, DType::kFp32);
+  EXPECT_TRUE(job.job.plan.fsdp2.requires_gradient_sync);
+}
+
+TEST(Torchtitan, DefaultsAreTorchtitans) {
+  const ResolvedJob job =
+      Import{.framework = "torchtitan",
+             .text = "[model]\nflavor = \"8B\"\n[activation_checkpoint]\nmode = \"none\"\n"}
+          .Load();
+  EXPECT_EQ(ValueOf(job, "batch.micro_batch_size"), "8 (torchtitan's default)");
+  EXPECT_EQ(ValueOf(job, "batch.sequence_length"), "2048 (torchtitan's default)");
+  EXPECT_EQ(ValueOf(job, "optimizer_impl"), "fused (torchtitan's default)");
+  EXPECT_EQ(ValueOf(job, "precision.compute"), "bf16 (torchtitan's default)");
+}
+
+TEST(Torchtitan, ReplicatesAndShards) {
+  const auto degrees = [](const std::string& replicate, const std::string& shard) {
+    return Titan("[parallelism]\ndata_parallel_replicate_degree = " + replicate +
+                 "\ndata_parallel_shard_degree = " + shard + "\n");
+  };
+  const ResolvedJob hsdp = degrees("2", "-1").Load();
+  EXPECT_EQ(hsdp.job.plan.strategy, "fsdp2");
+  EXPECT_EQ(hsdp.job.plan.fsdp2.shard_size, 4);
+  EXPECT_EQ(degrees("2", "4").Load().job.plan.fsdp2.shard_size, 4);
+
+  const ResolvedJob ddp = degrees("8", "1").Load();  // replicate(model, bucket_cap_mb=100)
+  EXPECT_EQ(ddp.job.plan.strategy, "ddp");
+  EXPECT_EQ(ddp.job.plan.ddp.bucket_cap_mb, 100);
+
+  EXPECT_THAT(degrees("3", "-1").Errors(),
+              HasSubstr("x.toml:10:34: parallelism.data_parallel_replicate_degree: "
+                        "data_parallel_replicate_degree (3) must divide the 8 GPUs"));
+  EXPECT_THAT(degrees("2", "8").Errors(), HasSubstr("(2) x data_parallel_shard_degree (8) must "
+                                                    "equal the 8 GPUs; -1 shards over all"));
+  EXPECT_THAT(degrees("0", "1").Errors(), HasSubstr("allowed: at least 1"));
+  EXPECT_THAT(degrees("1", "0").Errors(), HasSubstr("or -1 for all"));
+}
+
+TEST(Torchtitan, OneGpuHasNothingToShare) {
+  Import import = Titan("");
+  import.sets = {"hardware=box", "nodes=1", "gpus_per_node=1"};
+  EXPECT_EQ(import.Load().job.plan.strategy, "none");
+}
+
+// Versions before the table [parallelism].
+TEST(Torchtitan, ReadsOlderFiles) {
+  const ResolvedJob job =
+      Import{.framework = "torchtitan",
+             .text =
+                 "[model]\nname = \"llama3\"\nflavor = \"8B\"\nnorm_type = \"rmsnorm\"\n"
+                 "[optimizer]\nname = \"AdamW\"\nfused = false\n"
+                 "[training]\nbatch_size = 4\nseq_len = 64\nwarmup_steps = 2\ncompile = true\n"
+                 "data_parallel_replicate_degree = 4\ndata_parallel_shard_degree = 2\n"
+                 "tensor_parallel_degree = 1\n"
+                 "[experimental]\npipeline_parallel_degree = 1\n"
+                 "[activation_checkpoint]\nmode = 'none'\n"}
+          .Load();
+  EXPECT_EQ(job.job.batch.micro_batch_size, 4);
+  EXPECT_EQ(job.job.plan.fsdp2.shard_size, 2);
+  EXPECT_EQ(job.job.optimizer_impl, OptimizerImpl::kForeach);
+  EXPECT_EQ(job.job.kernels, KernelMode::kCompiled);
+  EXPECT_TRUE(job.warnings.empty()) << Joined(job.warnings);
+}
+
+TEST(Torchtitan, GlobalBatchMeansAccumulation) {
+  const ResolvedJob job = Titan("", "global_batch_size = 64\n").Load();
+  EXPECT_EQ(ValueOf(job, "batch.gradient_accumulation_steps"), "4 (batch.global_batch_size)");
+  EXPECT_EQ(Titan("", "global_batch_size = -1\n").Load().job.batch.gradient_accumulation_steps, 1);
+  EXPECT_THAT(Titan("", "global_batch_size = 24\n").Errors(),
+              HasSubstr("x.toml:9:21: batch.global_batch_size: global_batch_size (24) must be a "
+                        "multiple of micro_batch_size x GPUs (2 x 8); nearest valid: 16, 32"));
+  // DDP reduces in every micro-step: torchtitan does not use no_sync.
+  const std::string ddp = "[parallelism]\ndata_parallel_replicate_degree = 8\n";
+  EXPECT_FALSE(Titan(ddp, "global_batch_size = 64\n").Load().job.plan.ddp.no_sync);
+}
+
+TEST(Torchtitan, ReshardingAndCompilation) {
+  const auto reshard = [](const std::string& policy) {
+    return Titan("[parallelism]\nfsdp_reshard_after_forward = \"" + policy + "\"\n");
+  };
+  EXPECT_EQ(reshard("default").Load().job.plan.fsdp2.reshard_after_forward, "auto");
+  EXPECT_EQ(reshard("always").Load().job.plan.fsdp2.reshard_after_forward, "true");
+  EXPECT_EQ(reshard("never").Load().job.plan.fsdp2.reshard_after_forward, "false");
+  EXPECT_THAT(reshard("nevr").Errors(), HasSubstr("found 'nevr', allowed: default, always, never"));
+
+  const auto kernels = [](const std::string& table) {
+    return Titan("[compile]\n" + table).Load().job.kernels;
+  };
+  EXPECT_EQ(kernels("enable = true\n"), KernelMode::kCompiled);
+  EXPECT_EQ(kernels("enable = true\ncomponents = [\"model\", \"loss\"]\n"), KernelMode::kCompiled);
+  EXPECT_EQ(kernels("enable = true\ncomponents = [\"loss\"]\n"), KernelMode::kEager);
+  EXPECT_EQ(kernels("enable = false\n"), KernelMode::kEager);
+}
+
+TEST(Torchtitan, RefusesWhatIsNotSimulated) {
+  const auto error = [](const std::string& more) { return Titan(more).Errors(); };
+  EXPECT_THAT(
+      error("[parallelism]\ntensor_parallel_degree = 8\n"),
+      HasSubstr("x.toml:10:26: parallelism.tensor_parallel_degree: found '8', which stepsim "
+                "does not simulate (tensor parallelism); to run without it, take the key "
+                "out or write 1"));
+  EXPECT_THAT(error("[parallelism]\npipeline_parallel_degree = 2\n"), HasSubstr("pipeline"));
+  EXPECT_THAT(error("[parallelism]\ncontext_parallel_degree = 2\n"), HasSubstr("context"));
+  EXPECT_THAT(error("[parallelism]\nexpert_parallel_degree = 2\n"), HasSubstr("expert"));
+  EXPECT_THAT(error("[fault_tolerance]\nenable = true\n"), HasSubstr("torchft"));
+  EXPECT_THAT(Titan("", "enable_cpu_offload = true\n").Errors(), HasSubstr("offloading"));
+  const std::string float8 = "[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = ";
+  for (const char* on : {"\"float8\"", "[\"float8\"]"}) {
+    EXPECT_THAT((Import{.framework = "torchtitan", .text = float8 + on + "\n"}.Errors()),
+                HasSubstr("x.toml:4:14: model.converters: "));
+  }
+  // Switched off they are fine.
+  EXPECT_EQ(error("[parallelism]\ntensor_parallel_degree = 1\npipeline_parallel_degree = 1\n"), "");
+}
+
+TEST(Torchtitan, NoKeyPassesSilently) {
+  const ResolvedJob job = Titan("[lr_scheduler]\nwarmup_steps = 5\n[new_table]\nkey = 1\n",
+                                "sed_len = 3\nsteps = 100\nmax_norm = 1.0\n")
+                              .Load();
+  EXPECT_THAT(Joined(job.warnings),
+              HasSubstr("x.toml: not understood and left out: training.sed_len (line 9; nearest "
+                        "known: training.seq_len), new_table (line 14)"));
+  EXPECT_THAT(Joined(job.notes),
+              HasSubstr("x.toml: 3 keys without effect on the time of a step: no "
+                        "activation recomputation (activation_checkpoint.mode); "
+                        "length of the training (training.steps); learning rate "
+                        "(lr_scheduler.warmup_steps)"));
+  EXPECT_THAT(Joined(job.notes), HasSubstr("clipping of the gradients"));
+}
+
+TEST(Torchtitan, AModelThatIsNotShippedMustBeGiven) {
+  Import import{.framework = "torchtitan",
+                .text =
+                    "[model]\nname = \"qwen3\"\nflavor = \"0.6B\"\n[activation_checkpoint]\nmode "
+                    "= \"none\"\n"};
+  EXPECT_THAT(import.Errors(),
+              HasSubstr("x.toml: a file of torchtitan does not say: model; give it "
+                        "in a JOB file or with, for example, --set "
+                        "model=llama-3-8b"));
+  import.sets.emplace_back("model=tiny");
+  const ResolvedJob job = import.Load();
+  EXPECT_EQ(job.job.model.name, "tiny");
+  EXPECT_THAT(Joined(job.notes), HasSubstr("qwen3 0.6B is not among the shipped models"));
+}
+
+}  // namespace
+}  // namespace stepsim

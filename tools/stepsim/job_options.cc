@@ -1,0 +1,107 @@
+#include "tools/stepsim/job_options.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <istream>
+#include <utility>
+
+#include "models/import/import_job.h"
+#include "models/spec/load_job.h"
+#include "sim/base/diagnostics.h"
+#include "sim/config/read_config.h"
+
+namespace stepsim {
+namespace {
+
+constexpr std::string_view kStandardInput = "-";
+
+// At most one byte more than a configuration may have: the reader then says that it is too large.
+std::string ReadLimited(std::istream& in) {
+  std::string text(ConfigLimits{}.max_bytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
+
+SourceFile StandardInput(const Session& session) {
+  return {"<stdin>", ReadLimited(session.streams.in), ""};
+}
+
+std::string ImporterNames() {
+  std::vector<std::string_view> names;
+  for (const Importer& importer : Importers()) names.push_back(importer.name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// The files that --from names, those that cannot be read as problems.
+std::vector<FrameworkFile> ReadFrameworkFiles(const JobOptions& options, const Session& session,
+                                              const ConfigSource& source, Diagnostics& problems) {
+  std::vector<FrameworkFile> files;
+  int from_stdin = options.job == kStandardInput ? 1 : 0;
+  for (const std::string& text : options.from) {
+    try {
+      FrameworkPath path = ParseFrameworkPath(text);
+      const bool is_stdin = path.path == kStandardInput;
+      if (is_stdin && ++from_stdin > 1) {
+        problems.Add({"--from " + text, 0, 0}, "standard input can be read only once");
+        continue;
+      }
+      SourceFile file = is_stdin ? StandardInput(session) : source.ReadFile(path.path);
+      if (!file.error.empty()) problems.Add({file.name, 0, 0}, file.error);
+      files.push_back({std::move(path.framework), std::move(file)});
+    } catch (const ConfigError& error) {
+      for (const Diagnostic& d : error.diagnostics()) problems.Add(d.place, d.message);
+    }
+  }
+  return files;
+}
+
+}  // namespace
+
+std::shared_ptr<JobOptions> AddJobOptions(CLI::App& app) {
+  auto options = std::make_shared<JobOptions>();
+  app.add_option("job", options->job,
+                 "job file (YAML or JSON), the name of a shipped job, or -; may be left out with "
+                 "--from")
+      ->type_name("JOB");
+  app.add_option("--from", options->from,
+                 fmt::format("a framework's own file, laid over the job: KIND is {}; a FILE alone "
+                             "where it is plain; may repeat",
+                             ImporterNames()))
+      ->type_name("KIND:FILE")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--set", options->sets,
+                 "override one field, or take it out with PATH=null; may repeat")
+      ->type_name("PATH=VALUE")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  return options;
+}
+
+ResolvedJob LoadJob(const JobOptions& options, const Session& session) {
+  const auto configs = session.Configs();
+  if (options.from.empty()) {
+    if (options.job.empty()) {
+      throw ConfigError(Place{}, "found no job, allowed: JOB, or --from KIND:FILE");
+    }
+    if (options.job != kStandardInput) return LoadJob(options.job, options.sets, *configs);
+    const SourceFile file = StandardInput(session);
+    return LoadJobText(file.text, file.name, options.sets, *configs);
+  }
+  Diagnostics problems;
+  ImportRequest request;
+  request.files = ReadFrameworkFiles(options, session, *configs, problems);
+  if (!options.job.empty()) {
+    request.job =
+        options.job == kStandardInput ? StandardInput(session) : FindJob(options.job, *configs);
+    if (!request.job->error.empty()) problems.Add({request.job->name, 0, 0}, request.job->error);
+  }
+  problems.ThrowIfAny();
+  return LoadImportedJob(request, options.sets, *configs);
+}
+
+}  // namespace stepsim

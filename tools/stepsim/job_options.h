@@ -1,0 +1,28 @@
+// How does a command that is about a job take it? JOB, --from and --set, the same for all.
+//
+//   const auto job = AddJobOptions(app);
+//   app.callback([job, &session] { RunStep(LoadJob(*job, session)); });
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/spec/job.h"
+#include "tools/stepsim/command.h"
+
+namespace stepsim {
+
+struct JobOptions {
+  std::string job;
+  std::vector<std::string> from;
+  std::vector<std::string> sets;
+};
+
+std::shared_ptr<JobOptions> AddJobOptions(CLI::App& app);
+
+// Throws ConfigError with every problem at once.
+ResolvedJob LoadJob(const JobOptions& options, const Session& session);
+
+}  // namespace stepsim
