@@ -11,6 +11,11 @@ std::span<const Importer> Importers() {
                {".toml"},
                {"training", "parallelism"},
                ImportTorchtitan},
+      Importer{"deepspeed",
+               "a DeepSpeed configuration (JSON)",
+               {".json"},
+               {"zero_optimization", "train_batch_size", "train_micro_batch_size_per_gpu"},
+               ImportDeepspeed},
   };
   return kImporters;
 }

@@ -12,6 +12,8 @@
 namespace stepsim {
 namespace {
 
+constexpr std::string_view kAuto = "auto";
+
 std::string Lower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {
@@ -123,6 +125,9 @@ void KeyReader::ReadEntry(const KeyRow& row, const std::string& path, const Conf
 
 void KeyReader::Take(const KeyRow& row, const std::string& path, const ConfigEntry& entry) {
   if (entry.value.IsNull()) return;
+  if (LowerText(entry.value) == kAuto && !OursOf(row.words, entry.value)) {
+    return Need(row.text, row.words.empty() ? "N" : row.words.front().ours, path);
+  }
   if (row.words.empty()) {
     job_.over.push_back({std::string(row.text), Unquoted(entry.value), entry.key_place});
     return;
@@ -229,6 +234,22 @@ void KeyReader::Set(std::string_view field, std::string_view word, std::string_v
 }
 void KeyReader::Set(std::string_view field, std::int64_t number, std::string_view key) {
   Set(field, fmt::format("{}", number), key);
+}
+
+bool KeyReader::IsAuto(std::string_view key) const {
+  const ConfigNode* value = Find(key);
+  return value != nullptr && LowerText(*value) == kAuto;
+}
+
+void KeyReader::Need(std::string_view field, std::string_view example, std::string_view key) {
+  const bool is_auto = IsAuto(key);
+  job_.needs.push_back(
+      {std::string(field), std::string(example),
+       is_auto ? fmt::format("{} is 'auto' at line {}", key, PlaceOf(key).line) : ""});
+}
+
+void KeyReader::AddUnused(std::string_view key, std::string_view why) {
+  job_.unused.push_back({std::string(key), std::string(why), "", PlaceOf(key)});
 }
 
 void KeyReader::Assume(std::string_view field, std::string_view word) {

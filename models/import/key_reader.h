@@ -39,7 +39,8 @@ struct KeyRow {
   std::vector<std::string_view> neutral;  // kRefuses: the values that do not ask for it
 };
 
-// The value is that of a field of the job.
+// The value is that of a field of the job. "auto", where it is none of the words, stands for a
+// value that a script fills in: it must come from elsewhere.
 KeyRow Takes(std::string_view key, std::string_view field, std::vector<WordPair> words = {});
 // The importer's own code looks at it.
 KeyRow Reads(std::string_view key);
@@ -75,6 +76,11 @@ class KeyReader {
   void Set(std::string_view field, ConfigNode value, std::string_view key = "");
   void Set(std::string_view field, std::string_view word, std::string_view key = "");
   void Set(std::string_view field, std::int64_t number, std::string_view key = "");
+  // "auto": somebody else must say the field.
+  bool IsAuto(std::string_view key) const;
+  void Need(std::string_view field, std::string_view example, std::string_view key);
+  // Nothing that the step's time depends on.
+  void AddUnused(std::string_view key, std::string_view why);
   // The framework's default: laid under the job.
   void Assume(std::string_view field, std::string_view word);
 

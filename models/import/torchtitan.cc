@@ -51,8 +51,14 @@ std::vector<KeyRow> RunRows() {
       NoEffect("optimizer.lr", "learning rate"),
       NoEffect("optimizer.*", "the optimizer's numbers"),
 
-      Refuses("activation_checkpoint.mode", {"none"}, "activation recomputation"),
-      NoEffect("activation_checkpoint.*", kWhenOn),
+      Reads("activation_checkpoint.mode"),
+      Reads("activation_checkpoint.selective_ac_option"),
+      Takes("activation_checkpoint.early_stop", "recompute.early_stop"),
+      Refuses("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns",
+              {"moe.router.gate"}, "matrix products that are recomputed by name"),
+      NoEffect("activation_checkpoint.preserve_rng_state", "random numbers"),
+      NoEffect("activation_checkpoint.determinism_check", "debugging"),
+      NoEffect("activation_checkpoint.debug", "debugging"),
       NoEffect("float8.*", "only with model.converters"),
       NoEffect("mx.*", "only with model.converters"),
       NoEffect("quantize.*", "only with model.converters"),
@@ -169,11 +175,7 @@ class TorchtitanReader {
     ReadCompile();
     ReadParallelism();
     ReadGlobalBatch();
-    if (keys_.Find("activation_checkpoint.mode") == nullptr) {
-      keys_.Report("activation_checkpoint.mode",
-                   "not given, so torchtitan takes 'selective', which stepsim does not simulate "
-                   "(activation recomputation); to run without it, write none");
-    }
+    ReadRecomputation();
     if (keys_.Find("training.max_norm") != nullptr) {
       job_.remarks.emplace_back("clipping of the gradients (training.max_norm) is not simulated");
     }
@@ -205,11 +207,7 @@ class TorchtitanReader {
 
   void ReadPrecision() {
     const std::string compute = keys_.Word("training.mixed_precision_param", "bf16", kDtypes);
-    if (keys_.Find("training.mixed_precision_param") == nullptr) {
-      keys_.Assume("precision.compute", compute);
-    } else {
-      keys_.Set("precision.compute", compute, "training.mixed_precision_param");
-    }
+    SetOrAssume("precision.compute", compute, "training.mixed_precision_param");
   }
 
   // torch.compile of each transformer block.
@@ -229,6 +227,27 @@ class TorchtitanReader {
       if (LowerText(item) == "model") return true;
     }
     return LowerText(*components).find("model") != std::string::npos;
+  }
+
+  // Whole layers, every n-th layer, or all but the results of some operators.
+  void ReadRecomputation() {
+    constexpr std::string_view kMode = "activation_checkpoint.mode";
+    constexpr std::string_view kOption = "activation_checkpoint.selective_ac_option";
+    static const std::vector<WordPair> kModes = {
+        {"none", "none"}, {"selective", "selective"}, {"full", "full"}};
+    const std::string mode = keys_.Word(kMode, "selective", kModes);
+    SetOrAssume("recompute.granularity", mode, kMode);
+    if (mode != "selective") return;
+    const std::string option = keys_.Word(kOption, "2");
+    if (option == "op") return SetOrAssume("recompute.policy", "op", kOption);
+    SetOrAssume("recompute.policy", "layer", kOption);
+    SetOrAssume("recompute.num_layers", fmt::format("{}", keys_.Count(kOption, 2)), kOption);
+  }
+
+  // Where the file has the key it is said there, else it is torchtitan's default.
+  void SetOrAssume(std::string_view field, std::string_view word, std::string_view key) {
+    if (keys_.Find(key) != nullptr) return keys_.Set(field, word, key);
+    keys_.Assume(field, word);
   }
 
   void ReadParallelism() {
@@ -291,8 +310,7 @@ class TorchtitanReader {
     keys_.Set("plan.strategy", "ddp", key);
     keys_.Set("plan.ddp.bucket_cap_mb", "100", key);
     if (keys_.Find("training.mixed_precision_reduce") != nullptr) {
-      job_.unused.push_back({"training.mixed_precision_reduce", "only with FSDP", "",
-                             keys_.PlaceOf("training.mixed_precision_reduce")});
+      keys_.AddUnused("training.mixed_precision_reduce", "only with FSDP");
     }
     const std::int64_t micro = keys_.Count("training.local_batch_size", 8);
     const std::int64_t global = keys_.Count("training.global_batch_size", -1);
