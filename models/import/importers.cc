@@ -16,6 +16,16 @@ std::span<const Importer> Importers() {
                {".json"},
                {"zero_optimization", "train_batch_size", "train_micro_batch_size_per_gpu"},
                ImportDeepspeed},
+      Importer{"accelerate",
+               "a configuration of Hugging Face Accelerate (YAML)",
+               {".yaml", ".yml"},
+               {"distributed_type", "compute_environment"},
+               ImportAccelerate},
+      Importer{"megatron",
+               "arguments of Megatron-LM: a launch script, or a list of them",
+               {".sh", ".txt", ".args"},
+               {"--num-layers", "--micro-batch-size"},
+               ImportMegatron},
   };
   return kImporters;
 }

@@ -66,8 +66,12 @@ struct Importer {
 std::span<const Importer> Importers();
 const Importer* FindImporter(std::string_view name);  // nullptr: none
 
+ImportedJob ImportAccelerate(const SourceFile& file, const ImportSurroundings& surroundings,
+                             Diagnostics& problems);
 ImportedJob ImportDeepspeed(const SourceFile& file, const ImportSurroundings& surroundings,
                             Diagnostics& problems);
+ImportedJob ImportMegatron(const SourceFile& file, const ImportSurroundings& surroundings,
+                           Diagnostics& problems);
 ImportedJob ImportTorchtitan(const SourceFile& file, const ImportSurroundings& surroundings,
                              Diagnostics& problems);
 

@@ -22,11 +22,9 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-bool EndsWithStar(std::string_view key) {
-  return key.size() > 2 && key.substr(key.size() - 2) == ".*";
-}
+bool IsPattern(std::string_view key) { return !key.empty() && key.back() == '*'; }
 
-// "checkpoint." of "checkpoint.*".
+// "checkpoint." of "checkpoint.*", "log-" of "log-*".
 std::string_view StemOf(std::string_view key) { return key.substr(0, key.size() - 1); }
 
 bool StartsWith(std::string_view text, std::string_view start) {
@@ -59,7 +57,11 @@ ConfigNode Unquoted(ConfigNode value) {
 KeyRow Takes(std::string_view key, std::string_view field, std::vector<WordPair> words) {
   return {key, KeyRow::Use::kTakes, field, std::move(words), {}};
 }
+KeyRow TakesSwitch(std::string_view key, std::string_view field, std::string_view value) {
+  return {key, KeyRow::Use::kTakes, field, {{"true", value}}, {}, true};
+}
 KeyRow Reads(std::string_view key) { return {key, KeyRow::Use::kReads, "", {}, {}}; }
+KeyRow ReadsSwitch(std::string_view key) { return {key, KeyRow::Use::kReads, "", {}, {}, true}; }
 KeyRow NoEffect(std::string_view key, std::string_view why) {
   return {key, KeyRow::Use::kNoEffect, why, {}, {}};
 }
@@ -85,7 +87,7 @@ const KeyRow* KeyReader::RowOf(std::string_view path) const {
   const KeyRow* found = nullptr;
   for (const KeyRow& row : rows_) {
     if (row.key == path) return &row;
-    if (EndsWithStar(row.key) && StartsWith(path, StemOf(row.key))) found = &row;
+    if (IsPattern(row.key) && StartsWith(path, StemOf(row.key))) found = &row;
   }
   return found;
 }
@@ -165,7 +167,9 @@ void KeyReader::Refuse(const KeyRow& row, const std::string& path, const ConfigE
 void KeyReader::AddUnknown(const std::string& path, const ConfigEntry& entry) {
   std::vector<std::string> known;
   for (const KeyRow& row : rows_) {
-    known.emplace_back(EndsWithStar(row.key) ? row.key.substr(0, row.key.size() - 2) : row.key);
+    std::string_view name = IsPattern(row.key) ? StemOf(row.key) : row.key;
+    if (!name.empty() && name.back() == '.') name.remove_suffix(1);
+    known.emplace_back(name);
   }
   job_.unknown.push_back({path, "", Nearest(path, known), entry.key_place});
 }
