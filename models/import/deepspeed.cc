@@ -7,6 +7,7 @@
 // "auto" is not DeepSpeed's: Hugging Face's Trainer and Accelerate put a value there.
 #include <fmt/format.h>
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ std::vector<KeyRow> ZeroRows() {
   return {
       Reads(kStage),
       Takes("zero_optimization.overlap_comm", "plan.zero.overlap_comm"),
-      Takes("zero_optimization.reduce_bucket_size", "plan.zero.reduce_bucket_size"),
+      Reads("zero_optimization.reduce_bucket_size"),
       Takes("zero_optimization.allgather_bucket_size", "plan.zero.allgather_bucket_size"),
       Takes("zero_optimization.allgather_partitions", "plan.zero.allgather_partitions"),
       Takes("zero_optimization.reduce_scatter", "plan.zero.reduce_scatter"),
@@ -32,12 +33,10 @@ std::vector<KeyRow> ZeroRows() {
             "plan.zero.use_multi_rank_bucket_allreduce"),
       Takes("zero_optimization.contiguous_gradients", "plan.zero.contiguous_gradients"),
       Takes("zero_optimization.round_robin_gradients", "plan.zero.round_robin_gradients"),
-      Takes("zero_optimization.stage3_prefetch_bucket_size",
-            "plan.zero.stage3_prefetch_bucket_size"),
+      Reads("zero_optimization.stage3_prefetch_bucket_size"),
       Takes("zero_optimization.stage3_max_live_parameters", "plan.zero.stage3_max_live_parameters"),
       Takes("zero_optimization.stage3_max_reuse_distance", "plan.zero.stage3_max_reuse_distance"),
-      Takes("zero_optimization.stage3_param_persistence_threshold",
-            "plan.zero.stage3_param_persistence_threshold"),
+      Reads("zero_optimization.stage3_param_persistence_threshold"),
       Takes("zero_optimization.stage3_module_granularity_threshold",
             "plan.zero.stage3_module_granularity_threshold"),
       Takes("zero_optimization.stage3_allgather_sequential",
@@ -166,6 +165,14 @@ const std::vector<KeyRow>& Rows() {
   return rows;
 }
 
+// Sizes for which Hugging Face's Trainer has a rule, h being the hidden size.
+struct FilledIn {
+  std::string_view name, rule;
+};
+constexpr std::array kFilledIn = {FilledIn{"reduce_bucket_size", "h x h"},
+                                  FilledIn{"stage3_prefetch_bucket_size", "0.9 x h x h"},
+                                  FilledIn{"stage3_param_persistence_threshold", "10 x h"}};
+
 class DeepspeedReader {
  public:
   DeepspeedReader(const ConfigNode& root, ImportedJob& job, Diagnostics& problems)
@@ -175,6 +182,7 @@ class DeepspeedReader {
     keys_.ReadRows();
     ReadStage();
     ReadSubGroup();
+    for (const FilledIn& size : kFilledIn) ReadSize(size);
     ReadBatch();
     ReadPrecision();
     ReadOptimizer();
@@ -193,6 +201,15 @@ class DeepspeedReader {
     }
     keys_.Set("plan.strategy", "zero", kStage);
     keys_.Set("plan.zero.stage", stage, kStage);
+  }
+
+  void ReadSize(const FilledIn& size) {
+    const std::string key = fmt::format("{}.{}", kZero, size.name);
+    if (keys_.Find(key) == nullptr) return;
+    const std::string field = fmt::format("plan.zero.{}", size.name);
+    if (!keys_.IsAuto(key)) return keys_.Set(field, keys_.Count(key, 1), key);
+    keys_.Need(field, "N", key);
+    job_.needs.back().remark += fmt::format(", for which the Trainer takes {}", size.rule);
   }
 
   // Some give 0 for "no parts".

@@ -188,6 +188,29 @@ std::vector<KeyRow> ParallelDetails() {
   return rows;
 }
 
+std::vector<KeyRow> DataRows() {
+  return {
+      NoEffect("data-path", "data"),
+      NoEffect("data-*", "data"),
+      NoEffect("train-data-path", "data"),
+      NoEffect("valid-data-path", "data"),
+      NoEffect("mock-data", "data"),
+      NoEffect("split", "data"),
+      NoEffect("num-workers", "data"),
+      NoEffect("num-dataset-builder-threads", "data"),
+      NoEffect("dataloader-type", "data"),
+      NoEffect("tokenizer-*", "data"),
+      NoEffect("vocab-file", "data"),
+      NoEffect("merge-file", "data"),
+      NoEffect("vocab-extra-ids", "data"),
+      NoEffect("reset-*", "data"),
+      NoEffect("eod-mask-loss", "data"),
+      NoEffect("no-create-attention-mask-in-dataloader", "data"),
+      NoEffect("create-attention-mask-in-dataloader", "data"),
+      NoEffect("no-mmap-bin-files", "data"),
+  };
+}
+
 std::vector<KeyRow> RunRows() {
   return {
       NoEffect("lr", "learning rate"),
@@ -226,24 +249,6 @@ std::vector<KeyRow> RunRows() {
       NoEffect("auto-detect-ckpt-format", "checkpoints"),
       NoEffect("finetune", "checkpoints"),
       NoEffect("use-checkpoint-args", "checkpoints"),
-      NoEffect("data-path", "data"),
-      NoEffect("data-*", "data"),
-      NoEffect("train-data-path", "data"),
-      NoEffect("valid-data-path", "data"),
-      NoEffect("mock-data", "data"),
-      NoEffect("split", "data"),
-      NoEffect("num-workers", "data"),
-      NoEffect("num-dataset-builder-threads", "data"),
-      NoEffect("dataloader-type", "data"),
-      NoEffect("tokenizer-*", "data"),
-      NoEffect("vocab-file", "data"),
-      NoEffect("merge-file", "data"),
-      NoEffect("vocab-extra-ids", "data"),
-      NoEffect("reset-*", "data"),
-      NoEffect("eod-mask-loss", "data"),
-      NoEffect("no-create-attention-mask-in-dataloader", "data"),
-      NoEffect("create-attention-mask-in-dataloader", "data"),
-      NoEffect("no-mmap-bin-files", "data"),
       NoEffect("distributed-backend", "where processes start"),
       NoEffect("distributed-timeout-minutes", "where processes start"),
       NoEffect("node-rank", "where processes start"),
@@ -267,7 +272,7 @@ std::vector<KeyRow> RunRows() {
 const std::vector<KeyRow>& MegatronRows() {
   static const std::vector<KeyRow> rows =
       Joined({ModelRows(), StepRows(), KernelRows(), KernelDetails(), NumberRows(),
-              ParallelDetails(), RunRows()});
+              ParallelDetails(), DataRows(), RunRows()});
   return rows;
 }
 

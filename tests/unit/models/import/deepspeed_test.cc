@@ -141,7 +141,8 @@ TEST(Deepspeed, AutoMustBeGiven) {
       import.Errors(),
       HasSubstr(
           "does not say: plan.zero.reduce_bucket_size (zero_optimization.reduce_bucket_size is "
-          "'auto' at line 3), batch.micro_batch_size (train_micro_batch_size_per_gpu is 'auto' at "
+          "'auto' at line 3, for which the Trainer takes h x h), batch.micro_batch_size "
+          "(train_micro_batch_size_per_gpu is 'auto' at "
           "line 1), batch.gradient_accumulation_steps (gradient_accumulation_steps is 'auto' at "
           "line 2), precision.compute (bf16.enabled is 'auto' at line 2); give them in a JOB file "
           "or with, for example, --set plan.zero.reduce_bucket_size=N --set "
