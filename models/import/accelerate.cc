@@ -10,6 +10,7 @@
 
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/import/key_reader.h"
@@ -390,7 +391,9 @@ ImportedJob ImportAccelerate(const SourceFile& file, const ImportSurroundings& s
                {"hardware", "h100-sxm-dgx", ""},
                {"batch.sequence_length", "4096", ""},
                {"batch.micro_batch_size", "1", ""}};
-  const ConfigNode root = WithoutOtherLibraries(ReadConfig(file.text, file.name, problems), job);
+  ConfigNode whole = ReadConfig(file.text, file.name, problems);
+  RequireKeys(whole, job.framework);
+  const ConfigNode root = WithoutOtherLibraries(std::move(whole), job);
   AccelerateReader(root, surroundings, job, problems).Read();
   return job;
 }

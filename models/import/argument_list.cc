@@ -287,6 +287,24 @@ class ArgumentReader {
   std::size_t words_ = 0;
 };
 
+// Refuses what is no text.
+void CheckCharacters(std::string_view text, const std::string& file) {
+  Place place{file, 1, 1};
+  for (const char c : text) {
+    const bool is_control = static_cast<unsigned char>(c) < 0x20 && !IsBlank(c);
+    if (is_control || c == 0x7F) {
+      throw ConfigError(place, fmt::format("found the byte 0x{:02X}, allowed: a text file (is this "
+                                           "a binary file?)",
+                                           static_cast<unsigned char>(c)));
+    }
+    ++place.column;
+    if (c == '\n') {
+      ++place.line;
+      place.column = 1;
+    }
+  }
+}
+
 }  // namespace
 
 ConfigNode ReadArguments(std::string_view text, const std::string& file_name,
@@ -295,6 +313,7 @@ ConfigNode ReadArguments(std::string_view text, const std::string& file_name,
     throw ConfigError({file_name, 0, 0}, fmt::format("found {} bytes, allowed: at most {} MiB",
                                                      text.size(), limits.max_bytes >> 20));
   }
+  CheckCharacters(text, file_name);
   ArgumentReader reader(file_name, rules);
   reader.Read(text, {file_name, 1, 1});
   ConfigNode root = reader.TakeRoot();

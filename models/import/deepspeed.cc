@@ -322,6 +322,7 @@ ImportedJob ImportDeepspeed(const SourceFile& file, const ImportSurroundings&,
                {"nodes", "2", ""},
                {"batch.sequence_length", "4096", ""}};
   const ConfigNode root = ReadConfig(file.text, file.name, problems);
+  RequireKeys(root, job.framework);
   DeepspeedReader(root, job, problems).Read();
   return job;
 }

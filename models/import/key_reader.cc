@@ -75,6 +75,12 @@ std::vector<KeyRow> Joined(std::initializer_list<std::vector<KeyRow>> tables) {
   return all;
 }
 
+void RequireKeys(const ConfigNode& root, std::string_view framework) {
+  if (root.IsMapping()) return;
+  throw ConfigError(root.place, fmt::format("found {}, allowed: a mapping with the keys of {}",
+                                            DescribeFound(root), framework));
+}
+
 std::string LowerText(const ConfigNode& node) { return node.IsScalar() ? Lower(node.text) : ""; }
 
 KeyReader::KeyReader(const ConfigNode& root, std::span<const KeyRow> rows, ImportedJob& job,

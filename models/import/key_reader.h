@@ -105,6 +105,9 @@ class KeyReader {
   Diagnostics& problems_;
 };
 
+// Throws ConfigError for what is no mapping.
+void RequireKeys(const ConfigNode& root, std::string_view framework);
+
 // A scalar in small letters, whatever its quotes; "" for anything else.
 std::string LowerText(const ConfigNode& node);
 

@@ -17,6 +17,7 @@
 namespace stepsim {
 namespace {
 
+constexpr std::int64_t kMostRanks = 10'000'000;
 constexpr std::string_view kWhenOn = "only with a feature that is off";
 
 const std::vector<WordPair> kDtypes = {{"bfloat16", "bf16"}, {"float32", "fp32"}};
@@ -257,9 +258,16 @@ class TorchtitanReader {
         {"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree"});
     const std::int64_t replicate = replicate_key.empty() ? 1 : keys_.Count(replicate_key, 1);
     const std::int64_t shard = shard_key.empty() ? -1 : keys_.Count(shard_key, -1);
-    if (replicate < 1) return keys_.Report(replicate_key, "found less than 1, allowed: at least 1");
-    if (shard < 1 && shard != -1) {
-      return keys_.Report(shard_key, "allowed: at least 1, or -1 for all ranks that are left");
+    if (replicate < 1 || replicate > kMostRanks) {
+      return keys_.Report(
+          replicate_key,
+          fmt::format("found {}, allowed: a whole number from 1 to {}", replicate, kMostRanks));
+    }
+    if ((shard < 1 && shard != -1) || shard > kMostRanks) {
+      return keys_.Report(
+          shard_key, fmt::format("found {}, allowed: a whole number from 1 to {}, or -1 for all "
+                                 "ranks that are left",
+                                 shard, kMostRanks));
     }
     const std::string_view place = !shard_key.empty() ? shard_key : replicate_key;
     if (!IsPossible(replicate, shard, replicate_key.empty() ? place : replicate_key)) return;
@@ -312,9 +320,11 @@ class TorchtitanReader {
     if (keys_.Find("training.mixed_precision_reduce") != nullptr) {
       keys_.AddUnused("training.mixed_precision_reduce", "only with FSDP");
     }
-    const std::int64_t micro = keys_.Count("training.local_batch_size", 8);
+    const std::string_view micro_key =
+        keys_.FirstOf({"training.local_batch_size", "training.batch_size"});
+    const std::int64_t micro = micro_key.empty() ? 8 : keys_.Count(micro_key, 8);
     const std::int64_t global = keys_.Count("training.global_batch_size", -1);
-    if (gpus_ && global > micro * *gpus_) keys_.Set("plan.ddp.no_sync", "false", key);
+    if (gpus_ && global / *gpus_ > micro) keys_.Set("plan.ddp.no_sync", "false", key);
   }
 
   void ReadGlobalBatch() {

@@ -75,6 +75,8 @@ TEST(ArgumentList, BrokenAndHostileText) {
                            "--a=", "A=\"--b", "--a ((((", "--a ${B:-", "\\"}) {
     ErrorOf(text);  // an error or a value, never a crash
   }
+  EXPECT_EQ(ErrorOf(std::string_view("--a\n\0", 5)),
+            "x.sh:2:1: found the byte 0x00, allowed: a text file (is this a binary file?)");
   std::string doubling = "A=xxxxxxxx\n";
   for (int i = 0; i < 60; ++i) doubling += "A=$A$A\n";
   EXPECT_NE(ErrorOf(doubling + "--x 1").find("x.sh:11:1: found a value of more than 4096"),

@@ -168,6 +168,13 @@ TEST(Deepspeed, RefusesWhatIsNotSimulated) {
               HasSubstr("sparse attention"));
 }
 
+TEST(Deepspeed, AFileOfAnotherKind) {
+  Import import = Zero("\"stage\": 1");
+  import.text = "--num-layers 2";
+  EXPECT_EQ(import.Errors(),
+            "ds.json:1:1: found '--num-layers 2', allowed: a mapping with the keys of deepspeed\n");
+}
+
 TEST(Deepspeed, NoKeyPassesSilently) {
   const ResolvedJob job =
       Zero("\"stage\": 1, \"overlap_com\": true", "\"steps_per_print\": 5, ").Load();

@@ -68,8 +68,10 @@ TEST(Torchtitan, ReplicatesAndShards) {
                         "data_parallel_replicate_degree (3) must divide the 8 GPUs"));
   EXPECT_THAT(degrees("2", "8").Errors(), HasSubstr("(2) x data_parallel_shard_degree (8) must "
                                                     "equal the 8 GPUs; -1 shards over all"));
-  EXPECT_THAT(degrees("0", "1").Errors(), HasSubstr("allowed: at least 1"));
-  EXPECT_THAT(degrees("1", "0").Errors(), HasSubstr("or -1 for all"));
+  EXPECT_THAT(degrees("0", "1").Errors(),
+              HasSubstr("found 0, allowed: a whole number from 1 to 10000000"));
+  EXPECT_THAT(degrees("1", "0").Errors(),
+              HasSubstr("found 0, allowed: a whole number from 1 to 10000000, or -1"));
 }
 
 TEST(Torchtitan, OneGpuHasNothingToShare) {
