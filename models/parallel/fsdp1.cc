@@ -117,7 +117,7 @@ class Fsdp1 : public GroupedStrategy {
   void GatherBeforehand(RankProgram& rank) {
     rank.LaunchBeforehand(true);
     for (std::size_t g = 0; g < group_count(); ++g) Unshard(rank, g);
-    for (std::size_t g = group_count(); FreesAfterForward() && --g > kRoot;) {
+    for (std::size_t g = group_count(); FreesAfterForward() && MakesCopies() && --g > kRoot;) {
       if (GroupAt(g).elements > 0) states_[g].gathered_for_backward = Gather(rank, g);
     }
     rank.LaunchBeforehand(false);
@@ -138,7 +138,8 @@ class Fsdp1 : public GroupedStrategy {
     const Bytes bytes = SizeOf(DType::kFp32, sharding_.shards);  // an int32 of each
     rank.LaunchCollective(rank.compute(),
                           {CollectiveOp::kAllGather, DType::kFp32, bytes, shard_group_},
-                          "check order " + GroupAt(g).name, Site::kParameterGather, communicator_);
+                          "check order " + GroupAt(g).name, Site::kParameterGather,
+                          is_ideal_ ? reduce_communicator_ : communicator_);
     rank.BlockHost(rank.Record(rank.compute()));
   }
 

@@ -27,7 +27,10 @@ Fsdp2Gathers::Fsdp2Gathers(const StrategyContext& context, const ShardGroups& gr
   MarkKept(plan_.keep_after_forward, context.workload);
   const bool uses_own_streams = !plan_.unshard_async_op || is_ideal_;
   whole_.group = context.shard;
-  whole_.copy_in = uses_own_streams ? rank_.AddStream("all_gather copy-in") : rank_.compute();
+  // The hardware queues of a ceiling are those of what it is a ceiling for.
+  whole_.copy_in = uses_own_streams
+                       ? rank_.AddStream("all_gather copy-in", !plan_.unshard_async_op)
+                       : rank_.compute();
   whole_.gather = rank_.AddStream(uses_own_streams ? "all_gather" : "nccl shard");
   whole_.communicator = communicator_ = rank_.AddCommunicator("communicator shard");
   if (resharding_.size == 0) return;
@@ -69,7 +72,7 @@ void Fsdp2Gathers::BeginForward(const Moment& moment) {
 void Fsdp2Gathers::GatherBeforehand() {
   rank_.LaunchBeforehand(true);
   for (std::size_t g = 0; g < states_.size(); ++g) Unshard(g, Direction::kForward);
-  if (resharding_.size == 0) {
+  if (resharding_.size == 0 && sharding_.shards > 1) {
     for (std::size_t i = states_.size(); i-- > 0;) {
       const std::size_t g = i + 1 < states_.size() ? i + 1 : kRoot;  // the root first
       if (GathersInBackward(g) && GroupAt(g).elements > 0) {

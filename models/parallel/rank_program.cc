@@ -23,10 +23,10 @@ RankProgram::RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId ran
   if (model.has_host) host_ = graph_.AddStream(rank_, "host");
 }
 
-StreamId RankProgram::AddStream(const std::string& name) {
+StreamId RankProgram::AddStream(const std::string& name, bool has_queue) {
   const StreamId stream = graph_.AddStream(rank_, name);
   streams_[stream].name = name;
-  queues_.AddStream(stream);
+  if (has_queue) queues_.AddStream(stream);
   return stream;
 }
 

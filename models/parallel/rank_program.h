@@ -53,7 +53,8 @@ class RankProgram {
   RankId rank() const { return rank_; }
   StreamId compute() const { return compute_; }
   TaskGraphBuilder& graph() { return graph_; }
-  StreamId AddStream(const std::string& name);
+  // `has_queue`: launches on it stand in one of the hardware queues.
+  StreamId AddStream(const std::string& name, bool has_queue = true);
   // A queue that is no stream of its own: NCCL's order of the calls of one communicator.
   StreamId AddCommunicator(const std::string& name) {
     return graph_.AddStream(rank_, name, /*is_queue=*/true);

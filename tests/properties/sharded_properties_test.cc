@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +16,7 @@
 namespace stepsim {
 namespace {
 
-constexpr std::uint64_t kJobs = 150;
+constexpr std::uint64_t kJobs = 300;
 
 // A random job under one of the sharded strategies; the seed's bits are the knobs.
 ResolvedJob ShardedJob(std::uint64_t seed) {
@@ -29,15 +30,21 @@ ResolvedJob ShardedJob(std::uint64_t seed) {
   plan.fsdp1.forward_prefetch = bit(2);
   plan.fsdp1.limit_all_gathers = bit(3);
   plan.fsdp1.no_sync = bit(4);
+  plan.fsdp1.iteration = seed % 13 == 0 ? FsdpIteration::kFirst : FsdpIteration::kSteady;
   plan.fsdp2.wrap = bit(2) ? WrapPolicy::kMinParameters : WrapPolicy::kLayer;
   plan.fsdp2.wrap_min_parameters = 1'000'000;
-  plan.fsdp2.reshard_after_forward =
-      std::vector<std::string>{"auto", "true", "false"}[seed / 4 % 3];
+  plan.fsdp2.reshard_after_forward = std::vector<std::string>{
+      "auto", "true", "false", std::to_string(job.job.gpus_per_node)}[seed / 4 % 4];
   plan.fsdp2.forward_prefetch = static_cast<std::int64_t>(seed / 8 % 3);
   plan.fsdp2.backward_prefetch = static_cast<std::int64_t>(seed / 16 % 3);
   plan.fsdp2.shard_size = bit(5) ? job.job.gpus_per_node : 0;
   plan.fsdp2.requires_gradient_sync = bit(3);
   plan.fsdp2.reshard_after_backward = bit(4);
+  plan.fsdp2.is_last_backward = bit(6);
+  plan.fsdp2.requires_all_reduce = bit(7);
+  plan.fsdp2.unshard_async_op = seed % 11 == 0;
+  plan.fsdp2.reduce_dtype =
+      std::vector<std::optional<DType>>{std::nullopt, DType::kFp32, DType::kFp16}[seed / 32 % 3];
   plan.zero.stage = 1 + static_cast<std::int64_t>(seed / 4 % 3);
   plan.zero.overlap_comm = bit(4);
   plan.zero.reduce_bucket_size = 1'000'000;
