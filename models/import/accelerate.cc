@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <array>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -137,11 +138,9 @@ class AccelerateReader {
     ReadCluster();
     ReadPrecision();
     ReadDynamo();
-    static const std::vector<WordPair> kTypes = {{"NO", "none"},
-                                                 {"MULTI_GPU", "ddp"},
-                                                 {"FSDP", "fsdp"},
-                                                 {"DEEPSPEED", "deepspeed"},
-                                                 {"MEGATRON_LM", "megatron"}};
+    constexpr std::array kTypes = {WordPair{"NO", "none"}, WordPair{"MULTI_GPU", "ddp"},
+                                   WordPair{"FSDP", "fsdp"}, WordPair{"DEEPSPEED", "deepspeed"},
+                                   WordPair{"MEGATRON_LM", "megatron"}};
     const std::string type = keys_.Word("distributed_type", "", kTypes);
     if (type == "none" || type == "ddp") keys_.Set("plan.strategy", type, "distributed_type");
     if (type == "fsdp") ReadFsdp();
@@ -172,8 +171,8 @@ class AccelerateReader {
   }
 
   void ReadPrecision() {
-    static const std::vector<WordPair> kPrecisions = {
-        {"no", "fp32"}, {"bf16", "bf16"}, {"fp16", "fp16"}};
+    constexpr std::array kPrecisions = {WordPair{"no", "fp32"}, WordPair{"bf16", "bf16"},
+                                        WordPair{"fp16", "fp16"}};
     const std::string compute = keys_.Word("mixed_precision", "fp32", kPrecisions);
     keys_.Set("precision.compute", compute, "mixed_precision");
     if (compute == "fp32") {
@@ -186,7 +185,7 @@ class AccelerateReader {
   void ReadDynamo() {
     const std::string_view key =
         keys_.FirstOf({"dynamo_backend", "dynamo_config.dynamo_backend", "dynamo_config.backend"});
-    static const std::vector<WordPair> kBackends = {{"NO", "eager"}, {"INDUCTOR", "compiled"}};
+    constexpr std::array kBackends = {WordPair{"NO", "eager"}, WordPair{"INDUCTOR", "compiled"}};
     if (!key.empty()) keys_.Set("kernels", keys_.Word(key, "eager", kBackends), key);
   }
 
@@ -218,19 +217,19 @@ class AccelerateReader {
   }
 
   void ReadFsdp1() {
-    static const std::vector<WordPair> kStrategies = {{"FULL_SHARD", "FULL_SHARD"},
-                                                      {"SHARD_GRAD_OP", "SHARD_GRAD_OP"},
-                                                      {"NO_SHARD", "NO_SHARD"},
-                                                      {"HYBRID_SHARD", "HYBRID_SHARD"},
-                                                      {"HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
-                                                      {"1", "FULL_SHARD"},
-                                                      {"2", "SHARD_GRAD_OP"},
-                                                      {"3", "NO_SHARD"},
-                                                      {"4", "HYBRID_SHARD"},
-                                                      {"5", "_HYBRID_SHARD_ZERO2"}};
-    static const std::vector<WordPair> kPrefetch = {{"BACKWARD_PRE", "BACKWARD_PRE"},
-                                                    {"BACKWARD_POST", "BACKWARD_POST"},
-                                                    {"NO_PREFETCH", "none"}};
+    constexpr std::array kStrategies = {WordPair{"FULL_SHARD", "FULL_SHARD"},
+                                        WordPair{"SHARD_GRAD_OP", "SHARD_GRAD_OP"},
+                                        WordPair{"NO_SHARD", "NO_SHARD"},
+                                        WordPair{"HYBRID_SHARD", "HYBRID_SHARD"},
+                                        WordPair{"HYBRID_SHARD_ZERO2", "_HYBRID_SHARD_ZERO2"},
+                                        WordPair{"1", "FULL_SHARD"},
+                                        WordPair{"2", "SHARD_GRAD_OP"},
+                                        WordPair{"3", "NO_SHARD"},
+                                        WordPair{"4", "HYBRID_SHARD"},
+                                        WordPair{"5", "_HYBRID_SHARD_ZERO2"}};
+    constexpr std::array kPrefetch = {WordPair{"BACKWARD_PRE", "BACKWARD_PRE"},
+                                      WordPair{"BACKWARD_POST", "BACKWARD_POST"},
+                                      WordPair{"NO_PREFETCH", "none"}};
     // Newer versions write the strategy under the name of FSDP2's switch.
     const std::string reshard = Fsdp("reshard_after_forward");
     const std::string strategy = Fsdp("sharding_strategy");
@@ -252,9 +251,10 @@ class AccelerateReader {
 
   // FSDP2 has no strategies: the switch is that of every wrapped module, the root included.
   void ReadFsdp2() {
-    static const std::vector<WordPair> kReshard = {
-        {"true", "true"},           {"false", "false"}, {"FULL_SHARD", "true"},
-        {"SHARD_GRAD_OP", "false"}, {"1", "true"},      {"2", "false"}};
+    constexpr std::array kReshard = {
+        WordPair{"true", "true"},       WordPair{"false", "false"},
+        WordPair{"FULL_SHARD", "true"}, WordPair{"SHARD_GRAD_OP", "false"},
+        WordPair{"1", "true"},          WordPair{"2", "false"}};
     const std::string reshard = Fsdp("reshard_after_forward");
     const std::string strategy = Fsdp("sharding_strategy");
     const std::string& key = keys_.Find(reshard) == nullptr ? strategy : reshard;
@@ -266,9 +266,9 @@ class AccelerateReader {
   }
 
   void ReadWrapping(const std::string& plan) {
-    static const std::vector<WordPair> kPolicies = {{"TRANSFORMER_BASED_WRAP", "layer"},
-                                                    {"SIZE_BASED_WRAP", "min_parameters"},
-                                                    {"NO_WRAP", "none"}};
+    constexpr std::array kPolicies = {WordPair{"TRANSFORMER_BASED_WRAP", "layer"},
+                                      WordPair{"SIZE_BASED_WRAP", "min_parameters"},
+                                      WordPair{"NO_WRAP", "none"}};
     const std::string key = Fsdp("auto_wrap_policy");
     const std::string size = Fsdp("min_num_params");
     const std::string policy = keys_.Word(key, "none", kPolicies);

@@ -277,8 +277,8 @@ class DeepspeedReader {
           "the script makes the optimizer: JOB or --set optimizer says which");
       return;
     }
-    static const std::vector<WordPair> kTypes = {
-        {"Adam", "adamw"}, {"AdamW", "adamw"}, {"FusedAdam", "adamw"}, {"SGD", "sgd"}};
+    constexpr std::array kTypes = {WordPair{"Adam", "adamw"}, WordPair{"AdamW", "adamw"},
+                                   WordPair{"FusedAdam", "adamw"}, WordPair{"SGD", "sgd"}};
     std::string optimizer = keys_.Word(kType, "adamw", kTypes);
     const ConfigNode* params = keys_.Find("optimizer.params");
     const ConfigNode* momentum = params == nullptr ? nullptr : params->FindValue("momentum");

@@ -5,7 +5,7 @@
 namespace stepsim {
 
 std::span<const Importer> Importers() {
-  static const std::array kImporters = {
+  static const std::array importers = {
       Importer{"torchtitan",
                "a torchtitan job configuration (TOML)",
                {".toml"},
@@ -27,7 +27,7 @@ std::span<const Importer> Importers() {
                {"--num-layers", "--micro-batch-size"},
                ImportMegatron},
   };
-  return kImporters;
+  return importers;
 }
 
 const Importer* FindImporter(std::string_view name) {

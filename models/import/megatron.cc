@@ -32,7 +32,7 @@ bool IsSetting(std::string_view name) {
 class MegatronReader {
  public:
   MegatronReader(const ConfigNode& root, ImportedJob& job, Diagnostics& problems)
-      : keys_(root, MegatronRows(), job, problems), root_(root), job_(job) {}
+      : keys_(root, MegatronRows(), job, problems), job_(job) {}
 
   void Read() {
     AssumeDefaults();
@@ -140,10 +140,10 @@ class MegatronReader {
   }
 
   void SetKinds() {
-    static const std::vector<WordPair> kPositions = {
-        {"learned_absolute", "learned"}, {"rope", "rotary"}, {"none", "none"}};
-    static const std::vector<WordPair> kNorms = {{"LayerNorm", "layer_norm"},
-                                                 {"RMSNorm", "rms_norm"}};
+    constexpr std::array kPositions = {WordPair{"learned_absolute", "learned"},
+                                       WordPair{"rope", "rotary"}, WordPair{"none", "none"}};
+    constexpr std::array kNorms = {WordPair{"LayerNorm", "layer_norm"},
+                                   WordPair{"RMSNorm", "rms_norm"}};
     constexpr std::string_view kOldRope = "use-rotary-position-embeddings";
     constexpr std::string_view kType = "position-embedding-type";
     const std::string positions =
@@ -181,13 +181,11 @@ class MegatronReader {
   // Transformer Engine and flash-attn keep the scores on the chip; Megatron's own attention does
   // not.
   void ReadKernels() {
-    static const std::vector<WordPair> kBackends = {{"auto", "flash"},
-                                                    {"flash", "flash"},
-                                                    {"fused", "flash"},
-                                                    {"unfused", "unfused"},
-                                                    {"local", "unfused"}};
-    static const std::vector<WordPair> kImplementations = {{"transformer_engine", "flash"},
-                                                           {"local", "unfused"}};
+    constexpr std::array kBackends = {WordPair{"auto", "flash"}, WordPair{"flash", "flash"},
+                                      WordPair{"fused", "flash"}, WordPair{"unfused", "unfused"},
+                                      WordPair{"local", "unfused"}};
+    constexpr std::array kImplementations = {WordPair{"transformer_engine", "flash"},
+                                             WordPair{"local", "unfused"}};
     constexpr std::string_view kImpl = "transformer-impl";
     constexpr std::string_view kBackend = "attention-backend";
     if (Has("use-flash-attn")) return keys_.Set("attention", "flash", "use-flash-attn");
@@ -201,8 +199,8 @@ class MegatronReader {
 
   void ReadRecomputation() {
     constexpr std::string_view kGranularity = "recompute-granularity";
-    static const std::vector<WordPair> kGranularities = {{"full", "full"},
-                                                         {"selective", "selective"}};
+    constexpr std::array kGranularities = {WordPair{"full", "full"},
+                                           WordPair{"selective", "selective"}};
     const bool is_short = Has("recompute-activations");
     if (!is_short && !Has(kGranularity)) {
       for (const char* key : {"recompute-method", "recompute-num-layers", "recompute-modules"}) {
@@ -214,7 +212,7 @@ class MegatronReader {
     keys_.Set("recompute.granularity", granularity,
               Has(kGranularity) ? kGranularity : "recompute-activations");
     if (granularity == "full") {
-      static const std::vector<WordPair> kMethods = {{"uniform", "uniform"}, {"block", "block"}};
+      constexpr std::array kMethods = {WordPair{"uniform", "uniform"}, WordPair{"block", "block"}};
       keys_.Set("recompute.method", keys_.Word("recompute-method", "uniform", kMethods),
                 "recompute-method");
       keys_.Set("recompute.num_layers", keys_.Count("recompute-num-layers", 1),
@@ -245,7 +243,6 @@ class MegatronReader {
   }
 
   KeyReader keys_;
-  const ConfigNode& root_;
   ImportedJob& job_;
   ConfigNode transformer_;
 };

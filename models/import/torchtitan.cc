@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kMostRanks = 10'000'000;
 constexpr std::string_view kWhenOn = "only with a feature that is off";
 
-const std::vector<WordPair> kDtypes = {{"bfloat16", "bf16"}, {"float32", "fp32"}};
+constexpr std::array kDtypes = {WordPair{"bfloat16", "bf16"}, WordPair{"float32", "fp32"}};
 
 // The run, the network and the optimizer.
 std::vector<KeyRow> RunRows() {
@@ -75,7 +75,7 @@ std::vector<KeyRow> TrainingRows() {
       Takes("training.batch_size", "batch.micro_batch_size"),
       Reads("training.global_batch_size"),
       Takes("training.seq_len", "batch.sequence_length"),
-      Takes("training.dtype", "precision.parameters", kDtypes),
+      Takes("training.dtype", "precision.parameters", {kDtypes.begin(), kDtypes.end()}),
       Reads("training.mixed_precision_param"),
       Reads("training.mixed_precision_reduce"),
       Reads("training.compile"),
@@ -234,8 +234,8 @@ class TorchtitanReader {
   void ReadRecomputation() {
     constexpr std::string_view kMode = "activation_checkpoint.mode";
     constexpr std::string_view kOption = "activation_checkpoint.selective_ac_option";
-    static const std::vector<WordPair> kModes = {
-        {"none", "none"}, {"selective", "selective"}, {"full", "full"}};
+    constexpr std::array kModes = {WordPair{"none", "none"}, WordPair{"selective", "selective"},
+                                   WordPair{"full", "full"}};
     const std::string mode = keys_.Word(kMode, "selective", kModes);
     SetOrAssume("recompute.granularity", mode, kMode);
     if (mode != "selective") return;
@@ -306,8 +306,8 @@ class TorchtitanReader {
     keys_.Set("plan.fsdp2.reduce_dtype", reduce, "training.mixed_precision_reduce");
     const std::string_view key = keys_.FirstOf(
         {"parallelism.fsdp_reshard_after_forward", "training.fsdp_reshard_after_forward"});
-    static const std::vector<WordPair> kPolicies = {
-        {"default", "auto"}, {"always", "true"}, {"never", "false"}};
+    constexpr std::array kPolicies = {WordPair{"default", "auto"}, WordPair{"always", "true"},
+                                      WordPair{"never", "false"}};
     if (!key.empty()) {
       keys_.Set("plan.fsdp2.reshard_after_forward", keys_.Word(key, "auto", kPolicies), key);
     }
