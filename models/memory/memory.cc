@@ -17,13 +17,6 @@ Bytes BucketBytes(const JobSpec& job, const Workload& workload) {
   return has_own_buckets ? workload.parameter_bytes() : Bytes{};
 }
 
-// PyTorch's cuBLAS workspace of the one stream that runs products: 32 MiB from Hopper on, before
-// two of 4 MiB and eight of 16 KiB.
-Bytes ProductWorkspace(const JobSpec& job) {
-  const bool is_new = GenerationOf(job.hardware.gpu.compute_capability) >= GpuGeneration::kHopper;
-  return Bytes{is_new ? std::int64_t{32} << 20 : (std::int64_t{8} << 20) + (128 << 10)};
-}
-
 // A tensor may have a type of its own where compute and storage do not differ.
 Bytes PartOf(const ParameterTensor& tensor, const Sharding& sharding, DType dtype,
              std::int64_t shards) {
@@ -32,6 +25,11 @@ Bytes PartOf(const ParameterTensor& tensor, const Sharding& sharding, DType dtyp
 }
 
 }  // namespace
+
+Bytes ProductWorkspace(const JobSpec& job) {
+  const bool is_new = GenerationOf(job.hardware.gpu.compute_capability) >= GpuGeneration::kHopper;
+  return Bytes{is_new ? std::int64_t{32} << 20 : (std::int64_t{8} << 20) + (128 << 10)};
+}
 
 GradientLife GradientLifeOf(const JobSpec& job) {
   const Sharding sharding = ShardingOf(job);
@@ -74,8 +72,7 @@ std::vector<std::pair<std::string, Bytes>> StaticMemory(const JobSpec& job,
           {"gradients", gradients},
           {"buckets", BucketBytes(job, workload)},
           {"optimizer_states", optimizer},
-          {"buffers", workload.buffers},
-          {"workspace", ProductWorkspace(job)}};
+          {"buffers", workload.buffers}};
 }
 
 Bytes OptimizerWorkspace(const JobSpec& job, const Workload& workload) {

@@ -15,10 +15,14 @@
 namespace stepsim {
 
 // What is alive for the whole step, in table order: parameters, gradients, buckets,
-// optimizer_states, buffers, workspace (of the matrix products). Every category is present, be it
-// 0. The rest comes and goes with the tasks.
+// optimizer_states, buffers. Every category is present, be it 0. The rest comes and goes with the
+// tasks.
 std::vector<std::pair<std::string, Bytes>> StaticMemory(const JobSpec& job,
                                                         const Workload& workload);
+
+// PyTorch's cuBLAS workspace of the one stream that runs products: 32 MiB from Hopper on, before
+// two of 4 MiB and eight of 16 KiB.
+Bytes ProductWorkspace(const JobSpec& job);
 
 // When does a parameter's gradient take memory of its own? (zero_grad sets gradients to none.)
 struct GradientLife {

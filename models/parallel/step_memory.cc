@@ -22,6 +22,7 @@ StepMemory::StepMemory(const JobSpec& job, const Workload& workload, RankProgram
   for (const auto& [category, bytes] : StaticMemory(job, workload)) {
     rank_.graph().AddResidentMemory(rank_.rank(), category, bytes);
   }
+  rank_.graph().AddResidentMemory(rank_.rank(), kWorkspace, ProductWorkspace(job));
 }
 
 // With the first of the kernels; where there are none, when what came before has ended.

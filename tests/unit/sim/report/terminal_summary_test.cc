@@ -25,7 +25,7 @@ std::vector<std::string> Lines(const std::string& text) {
   return lines;
 }
 
-void ExpectFits(const std::string& summary, std::size_t width = 110, std::size_t lines = 21) {
+void ExpectFits(const std::string& summary, std::size_t width = 110, std::size_t lines = 22) {
   EXPECT_LE(Lines(summary).size(), lines) << summary;
   for (const std::string& line : Lines(summary)) {
     EXPECT_LE(line.size(), width) << line;
@@ -44,7 +44,8 @@ step 800 ms   MFU 40.0% (palm, peak 312 TFLOP/s dense bf16)   10,240 tokens/s/GP
   bubble         0 s         host       8.00 ms   1.0%  idle           0 s
 exposed at   gradient_reduce 92.0 ms (11.5%), optimizer 4.00 ms (0.5%)
 hidden       58.3% of 240 ms communication
-memory       54.7 GiB of 80.0 GiB; optimizer states 23.9 GiB, activations 18.7 GiB, parameters 12.0 GiB
+memory       54.7 GiB of 80.0 GiB at layers.0.qkv.wgrad; optimizer states 23.9 GiB, activations 18.7 GiB,
+             parameters 12.0 GiB
   exposed       size  if removed  collective: cause
   88.0 ms    1.58 GB      -11.0%  all_reduce bucket 5: ready last, nothing left to hide behind
   4.00 ms        8 B       -0.5%  all_reduce norm: latency
@@ -66,8 +67,8 @@ step 800 ms   MFU 40.0% (palm, peak 312 TFLOP/s dense bf16)
   idle           0 s
 exposed at   gradient_reduce 92.0 ms (11.5%), optimizer 4.00 ms (0.5%)
 hidden       58.3% of 240 ms communication
-memory       54.7 GiB of 80.0 GiB; optimizer states 23.9 GiB, activations
-             18.7 GiB, parameters 12.0 GiB
+memory       54.7 GiB of 80.0 GiB at layers.0.qkv.wgrad; optimizer states
+             23.9 GiB, activations 18.7 GiB, parameters 12.0 GiB
   exposed       size  if removed  collective: cause
   88.0 ms    1.58 GB      -11.0%  all_reduce bucket 5: ready last, nothing left
                                   to hide behind
@@ -127,7 +128,8 @@ TEST(TerminalSummary, SaysLoudlyWhenTheJobDoesNotFit) {
   report.context.warnings = {MemoryWarning(report), "something else"};
   const std::string summary = TerminalSummary(report, false);
   EXPECT_THAT(summary,
-              HasSubstr("memory       90.3 GiB of 80.0 GiB: DOES NOT FIT, 10.3 GiB too much; "));
+              HasSubstr("memory       90.3 GiB of 80.0 GiB: DOES NOT FIT, 10.3 GiB too much at "
+                        "layers.0.qkv.wgrad; "));
   // Said once: the warning is for the files.
   EXPECT_THAT(summary, HasSubstr("\nwarning      something else\n"));
   EXPECT_THAT(summary, Not(HasSubstr("does not fit")));
