@@ -170,7 +170,8 @@ void ReportMissing(const ImportedJob& job, const KnownValues& known, bool has_jo
   for (const MissingValue& need : job.needs) {
     // A JOB file without nodes means one.
     if (known.Has(need.path) || (has_job && need.path == "nodes")) continue;
-    paths.push_back(need.path);
+    paths.push_back(need.remark.empty() ? need.path
+                                        : fmt::format("{} ({})", need.path, need.remark));
     options.push_back(fmt::format("--set {}={}", need.path, need.example));
   }
   if (paths.empty()) return;

@@ -25,6 +25,7 @@ namespace stepsim {
 struct MissingValue {
   std::string path;     // "hardware"
   std::string example;  // "h100-sxm-dgx"
+  std::string remark;   // "'auto' at line 7", or ""
 };
 
 // A key of the file that the job does not have.
@@ -65,6 +66,12 @@ struct Importer {
 std::span<const Importer> Importers();
 const Importer* FindImporter(std::string_view name);  // nullptr: none
 
+ImportedJob ImportAccelerate(const SourceFile& file, const ImportSurroundings& surroundings,
+                             Diagnostics& problems);
+ImportedJob ImportDeepspeed(const SourceFile& file, const ImportSurroundings& surroundings,
+                            Diagnostics& problems);
+ImportedJob ImportMegatron(const SourceFile& file, const ImportSurroundings& surroundings,
+                           Diagnostics& problems);
 ImportedJob ImportTorchtitan(const SourceFile& file, const ImportSurroundings& surroundings,
                              Diagnostics& problems);
 

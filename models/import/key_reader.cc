@@ -12,6 +12,8 @@
 namespace stepsim {
 namespace {
 
+constexpr std::string_view kAuto = "auto";
+
 std::string Lower(std::string_view text) {
   std::string lower(text);
   for (char& c : lower) {
@@ -20,11 +22,9 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-bool EndsWithStar(std::string_view key) {
-  return key.size() > 2 && key.substr(key.size() - 2) == ".*";
-}
+bool IsPattern(std::string_view key) { return !key.empty() && key.back() == '*'; }
 
-// "checkpoint." of "checkpoint.*".
+// "checkpoint." of "checkpoint.*", "log-" of "log-*".
 std::string_view StemOf(std::string_view key) { return key.substr(0, key.size() - 1); }
 
 bool StartsWith(std::string_view text, std::string_view start) {
@@ -57,7 +57,11 @@ ConfigNode Unquoted(ConfigNode value) {
 KeyRow Takes(std::string_view key, std::string_view field, std::vector<WordPair> words) {
   return {key, KeyRow::Use::kTakes, field, std::move(words), {}};
 }
+KeyRow TakesSwitch(std::string_view key, std::string_view field, std::string_view value) {
+  return {key, KeyRow::Use::kTakes, field, {{"true", value}}, {}, true};
+}
 KeyRow Reads(std::string_view key) { return {key, KeyRow::Use::kReads, "", {}, {}}; }
+KeyRow ReadsSwitch(std::string_view key) { return {key, KeyRow::Use::kReads, "", {}, {}, true}; }
 KeyRow NoEffect(std::string_view key, std::string_view why) {
   return {key, KeyRow::Use::kNoEffect, why, {}, {}};
 }
@@ -69,6 +73,12 @@ std::vector<KeyRow> Joined(std::initializer_list<std::vector<KeyRow>> tables) {
   std::vector<KeyRow> all;
   for (const std::vector<KeyRow>& table : tables) all.insert(all.end(), table.begin(), table.end());
   return all;
+}
+
+void RequireKeys(const ConfigNode& root, std::string_view framework) {
+  if (root.IsMapping()) return;
+  throw ConfigError(root.place, fmt::format("found {}, allowed: a mapping with the keys of {}",
+                                            DescribeFound(root), framework));
 }
 
 std::string LowerText(const ConfigNode& node) { return node.IsScalar() ? Lower(node.text) : ""; }
@@ -83,7 +93,7 @@ const KeyRow* KeyReader::RowOf(std::string_view path) const {
   const KeyRow* found = nullptr;
   for (const KeyRow& row : rows_) {
     if (row.key == path) return &row;
-    if (EndsWithStar(row.key) && StartsWith(path, StemOf(row.key))) found = &row;
+    if (IsPattern(row.key) && StartsWith(path, StemOf(row.key))) found = &row;
   }
   return found;
 }
@@ -123,6 +133,9 @@ void KeyReader::ReadEntry(const KeyRow& row, const std::string& path, const Conf
 
 void KeyReader::Take(const KeyRow& row, const std::string& path, const ConfigEntry& entry) {
   if (entry.value.IsNull()) return;
+  if (LowerText(entry.value) == kAuto && !OursOf(row.words, entry.value)) {
+    return Need(row.text, row.words.empty() ? "N" : row.words.front().ours, path);
+  }
   if (row.words.empty()) {
     job_.over.push_back({std::string(row.text), Unquoted(entry.value), entry.key_place});
     return;
@@ -160,7 +173,9 @@ void KeyReader::Refuse(const KeyRow& row, const std::string& path, const ConfigE
 void KeyReader::AddUnknown(const std::string& path, const ConfigEntry& entry) {
   std::vector<std::string> known;
   for (const KeyRow& row : rows_) {
-    known.emplace_back(EndsWithStar(row.key) ? row.key.substr(0, row.key.size() - 2) : row.key);
+    std::string_view name = IsPattern(row.key) ? StemOf(row.key) : row.key;
+    if (!name.empty() && name.back() == '.') name.remove_suffix(1);
+    known.emplace_back(name);
   }
   job_.unknown.push_back({path, "", Nearest(path, known), entry.key_place});
 }
@@ -229,6 +244,22 @@ void KeyReader::Set(std::string_view field, std::string_view word, std::string_v
 }
 void KeyReader::Set(std::string_view field, std::int64_t number, std::string_view key) {
   Set(field, fmt::format("{}", number), key);
+}
+
+bool KeyReader::IsAuto(std::string_view key) const {
+  const ConfigNode* value = Find(key);
+  return value != nullptr && LowerText(*value) == kAuto;
+}
+
+void KeyReader::Need(std::string_view field, std::string_view example, std::string_view key) {
+  const bool is_auto = IsAuto(key);
+  job_.needs.push_back(
+      {std::string(field), std::string(example),
+       is_auto ? fmt::format("{} is 'auto' at line {}", key, PlaceOf(key).line) : ""});
+}
+
+void KeyReader::AddUnused(std::string_view key, std::string_view why) {
+  job_.unused.push_back({std::string(key), std::string(why), "", PlaceOf(key)});
 }
 
 void KeyReader::Assume(std::string_view field, std::string_view word) {

@@ -32,17 +32,21 @@ struct WordPair {
 struct KeyRow {
   enum class Use { kTakes, kReads, kNoEffect, kRefuses };
 
-  std::string_view key;  // joined by dots; "checkpoint.*" is every key of that table
+  std::string_view key;  // joined by dots; "log-*" is every key that begins so
   Use use = Use::kReads;
   std::string_view text;                  // the field, why it has no effect, or what is refused
   std::vector<WordPair> words;            // kTakes: the values allowed; none: as it is
   std::vector<std::string_view> neutral;  // kRefuses: the values that do not ask for it
+  bool is_switch = false;                 // of a command line: no value follows
 };
 
-// The value is that of a field of the job.
+// The value is that of a field of the job. "auto", where it is none of the words, stands for a
+// value that a script fills in: it must come from elsewhere.
 KeyRow Takes(std::string_view key, std::string_view field, std::vector<WordPair> words = {});
+KeyRow TakesSwitch(std::string_view key, std::string_view field, std::string_view value = "true");
 // The importer's own code looks at it.
 KeyRow Reads(std::string_view key);
+KeyRow ReadsSwitch(std::string_view key);
 // It does not change how long a step takes.
 KeyRow NoEffect(std::string_view key, std::string_view why);
 // Any value but these asks for something that is not simulated. Letter case does not count.
@@ -75,6 +79,11 @@ class KeyReader {
   void Set(std::string_view field, ConfigNode value, std::string_view key = "");
   void Set(std::string_view field, std::string_view word, std::string_view key = "");
   void Set(std::string_view field, std::int64_t number, std::string_view key = "");
+  // "auto": somebody else must say the field.
+  bool IsAuto(std::string_view key) const;
+  void Need(std::string_view field, std::string_view example, std::string_view key);
+  // Nothing that the step's time depends on.
+  void AddUnused(std::string_view key, std::string_view why);
   // The framework's default: laid under the job.
   void Assume(std::string_view field, std::string_view word);
 
@@ -95,6 +104,9 @@ class KeyReader {
   ImportedJob& job_;
   Diagnostics& problems_;
 };
+
+// Throws ConfigError for what is no mapping.
+void RequireKeys(const ConfigNode& root, std::string_view framework);
 
 // A scalar in small letters, whatever its quotes; "" for anything else.
 std::string LowerText(const ConfigNode& node);

@@ -17,9 +17,10 @@
 namespace stepsim {
 namespace {
 
+constexpr std::int64_t kMostRanks = 10'000'000;
 constexpr std::string_view kWhenOn = "only with a feature that is off";
 
-const std::vector<WordPair> kDtypes = {{"bfloat16", "bf16"}, {"float32", "fp32"}};
+constexpr std::array kDtypes = {WordPair{"bfloat16", "bf16"}, WordPair{"float32", "fp32"}};
 
 // The run, the network and the optimizer.
 std::vector<KeyRow> RunRows() {
@@ -51,8 +52,14 @@ std::vector<KeyRow> RunRows() {
       NoEffect("optimizer.lr", "learning rate"),
       NoEffect("optimizer.*", "the optimizer's numbers"),
 
-      Refuses("activation_checkpoint.mode", {"none"}, "activation recomputation"),
-      NoEffect("activation_checkpoint.*", kWhenOn),
+      Reads("activation_checkpoint.mode"),
+      Reads("activation_checkpoint.selective_ac_option"),
+      Takes("activation_checkpoint.early_stop", "recompute.early_stop"),
+      Refuses("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns",
+              {"moe.router.gate"}, "matrix products that are recomputed by name"),
+      NoEffect("activation_checkpoint.preserve_rng_state", "random numbers"),
+      NoEffect("activation_checkpoint.determinism_check", "debugging"),
+      NoEffect("activation_checkpoint.debug", "debugging"),
       NoEffect("float8.*", "only with model.converters"),
       NoEffect("mx.*", "only with model.converters"),
       NoEffect("quantize.*", "only with model.converters"),
@@ -68,7 +75,7 @@ std::vector<KeyRow> TrainingRows() {
       Takes("training.batch_size", "batch.micro_batch_size"),
       Reads("training.global_batch_size"),
       Takes("training.seq_len", "batch.sequence_length"),
-      Takes("training.dtype", "precision.parameters", kDtypes),
+      Takes("training.dtype", "precision.parameters", {kDtypes.begin(), kDtypes.end()}),
       Reads("training.mixed_precision_param"),
       Reads("training.mixed_precision_reduce"),
       Reads("training.compile"),
@@ -169,11 +176,7 @@ class TorchtitanReader {
     ReadCompile();
     ReadParallelism();
     ReadGlobalBatch();
-    if (keys_.Find("activation_checkpoint.mode") == nullptr) {
-      keys_.Report("activation_checkpoint.mode",
-                   "not given, so torchtitan takes 'selective', which stepsim does not simulate "
-                   "(activation recomputation); to run without it, write none");
-    }
+    ReadRecomputation();
     if (keys_.Find("training.max_norm") != nullptr) {
       job_.remarks.emplace_back("clipping of the gradients (training.max_norm) is not simulated");
     }
@@ -205,11 +208,7 @@ class TorchtitanReader {
 
   void ReadPrecision() {
     const std::string compute = keys_.Word("training.mixed_precision_param", "bf16", kDtypes);
-    if (keys_.Find("training.mixed_precision_param") == nullptr) {
-      keys_.Assume("precision.compute", compute);
-    } else {
-      keys_.Set("precision.compute", compute, "training.mixed_precision_param");
-    }
+    SetOrAssume("precision.compute", compute, "training.mixed_precision_param");
   }
 
   // torch.compile of each transformer block.
@@ -231,6 +230,27 @@ class TorchtitanReader {
     return LowerText(*components).find("model") != std::string::npos;
   }
 
+  // Whole layers, every n-th layer, or all but the results of some operators.
+  void ReadRecomputation() {
+    constexpr std::string_view kMode = "activation_checkpoint.mode";
+    constexpr std::string_view kOption = "activation_checkpoint.selective_ac_option";
+    constexpr std::array kModes = {WordPair{"none", "none"}, WordPair{"selective", "selective"},
+                                   WordPair{"full", "full"}};
+    const std::string mode = keys_.Word(kMode, "selective", kModes);
+    SetOrAssume("recompute.granularity", mode, kMode);
+    if (mode != "selective") return;
+    const std::string option = keys_.Word(kOption, "2");
+    if (option == "op") return SetOrAssume("recompute.policy", "op", kOption);
+    SetOrAssume("recompute.policy", "layer", kOption);
+    SetOrAssume("recompute.num_layers", fmt::format("{}", keys_.Count(kOption, 2)), kOption);
+  }
+
+  // Where the file has the key it is said there, else it is torchtitan's default.
+  void SetOrAssume(std::string_view field, std::string_view word, std::string_view key) {
+    if (keys_.Find(key) != nullptr) return keys_.Set(field, word, key);
+    keys_.Assume(field, word);
+  }
+
   void ReadParallelism() {
     const std::string_view replicate_key = keys_.FirstOf(
         {"parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"});
@@ -238,9 +258,16 @@ class TorchtitanReader {
         {"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree"});
     const std::int64_t replicate = replicate_key.empty() ? 1 : keys_.Count(replicate_key, 1);
     const std::int64_t shard = shard_key.empty() ? -1 : keys_.Count(shard_key, -1);
-    if (replicate < 1) return keys_.Report(replicate_key, "found less than 1, allowed: at least 1");
-    if (shard < 1 && shard != -1) {
-      return keys_.Report(shard_key, "allowed: at least 1, or -1 for all ranks that are left");
+    if (replicate < 1 || replicate > kMostRanks) {
+      return keys_.Report(
+          replicate_key,
+          fmt::format("found {}, allowed: a whole number from 1 to {}", replicate, kMostRanks));
+    }
+    if ((shard < 1 && shard != -1) || shard > kMostRanks) {
+      return keys_.Report(
+          shard_key, fmt::format("found {}, allowed: a whole number from 1 to {}, or -1 for all "
+                                 "ranks that are left",
+                                 shard, kMostRanks));
     }
     const std::string_view place = !shard_key.empty() ? shard_key : replicate_key;
     if (!IsPossible(replicate, shard, replicate_key.empty() ? place : replicate_key)) return;
@@ -279,8 +306,8 @@ class TorchtitanReader {
     keys_.Set("plan.fsdp2.reduce_dtype", reduce, "training.mixed_precision_reduce");
     const std::string_view key = keys_.FirstOf(
         {"parallelism.fsdp_reshard_after_forward", "training.fsdp_reshard_after_forward"});
-    static const std::vector<WordPair> kPolicies = {
-        {"default", "auto"}, {"always", "true"}, {"never", "false"}};
+    constexpr std::array kPolicies = {WordPair{"default", "auto"}, WordPair{"always", "true"},
+                                      WordPair{"never", "false"}};
     if (!key.empty()) {
       keys_.Set("plan.fsdp2.reshard_after_forward", keys_.Word(key, "auto", kPolicies), key);
     }
@@ -291,12 +318,13 @@ class TorchtitanReader {
     keys_.Set("plan.strategy", "ddp", key);
     keys_.Set("plan.ddp.bucket_cap_mb", "100", key);
     if (keys_.Find("training.mixed_precision_reduce") != nullptr) {
-      job_.unused.push_back({"training.mixed_precision_reduce", "only with FSDP", "",
-                             keys_.PlaceOf("training.mixed_precision_reduce")});
+      keys_.AddUnused("training.mixed_precision_reduce", "only with FSDP");
     }
-    const std::int64_t micro = keys_.Count("training.local_batch_size", 8);
+    const std::string_view micro_key =
+        keys_.FirstOf({"training.local_batch_size", "training.batch_size"});
+    const std::int64_t micro = micro_key.empty() ? 8 : keys_.Count(micro_key, 8);
     const std::int64_t global = keys_.Count("training.global_batch_size", -1);
-    if (gpus_ && global > micro * *gpus_) keys_.Set("plan.ddp.no_sync", "false", key);
+    if (gpus_ && global / *gpus_ > micro) keys_.Set("plan.ddp.no_sync", "false", key);
   }
 
   void ReadGlobalBatch() {

@@ -150,18 +150,24 @@ void RequireMapping(const ConfigNode& root) {
 }
 
 // A framework's file is full of keys for other cases: what it says without effect here is no mistake,
-// but noted.
+// but noted; its defaults are not even that.
 void NoteLayersWithoutEffect(const JobSpec& job, const JobLayers& layers, FieldReading& reading,
                              std::vector<std::string>& notes) {
   const std::vector<std::string_view> rules = KeysWithoutEffect(job);
-  std::vector<std::string> without;
-  for (const Setting& setting : layers.over) {
+  // False where it has an effect, or where a stronger layer says it.
+  const auto take_out = [&](const Setting& setting) {
     const auto given = reading.given.find(setting.path);
     const bool is_idle = std::find(rules.begin(), rules.end(), setting.path) != rules.end();
-    if (!is_idle || given == reading.given.end()) continue;
-    if (given->second.file != setting.place.file) continue;  // --set says it
-    without.push_back(fmt::format("{} ({})", setting.path, OriginText(setting.place)));
+    if (!is_idle || given == reading.given.end()) return false;
+    if (given->second.file != setting.place.file) return false;
     reading.given.erase(given);
+    return true;
+  };
+  for (const Setting& setting : layers.under) take_out(setting);
+  std::vector<std::string> without;
+  for (const Setting& setting : layers.over) {
+    if (!take_out(setting)) continue;
+    without.push_back(fmt::format("{} ({})", setting.path, OriginText(setting.place)));
   }
   if (without.empty()) return;
   notes.push_back(fmt::format("without effect in this job: {}", fmt::join(without, ", ")));

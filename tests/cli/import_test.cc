@@ -44,6 +44,34 @@ TEST_F(CliImport, RunsWithoutAJob) {
   EXPECT_TRUE(has_sequence);
 }
 
+// One example of each framework, as configs/imports has them.
+TEST_F(CliImport, RunsEveryShippedExample) {
+  const std::string folder = STEPSIM_SOURCE_DIR "/configs/imports/";
+  const std::vector<std::string> rest = {"--set", "model=llama-3-8b", "--set",
+                                         "batch.sequence_length=4096"};
+  const auto strategy = [&](const std::string& from, std::vector<std::string> more) {
+    more.insert(more.begin(), {"--from", from, "-q", "--export", "-"});
+    const Answer answer = AskFrom(more);
+    EXPECT_EQ(answer.status, kExitSuccess) << answer.err;
+    const auto result = nlohmann::json::parse(answer.out);
+    EXPECT_TRUE(result["warnings"].empty() || from.find("zero3") != std::string::npos);
+    return result["resolved"]["plan"]["strategy"].get<std::string>();
+  };
+  EXPECT_EQ(strategy(kTitan, {}), "fsdp2");
+  EXPECT_EQ(strategy(folder + "zero3_deepspeed.json", rest), "zero");
+  EXPECT_EQ(strategy(folder + "llama_megatron.sh", {}), "megatron");
+  std::vector<std::string> accelerate = rest;
+  accelerate.insert(accelerate.end(), {"--set", "batch.micro_batch_size=1"});
+  EXPECT_EQ(strategy(folder + "fsdp_accelerate.yaml", accelerate), "fsdp2");
+}
+
+TEST_F(CliImport, ListsTheFrameworks) {
+  const std::string list = Ask({"list", "frameworks"}).out;
+  for (const char* name : {"torchtitan", "deepspeed", "accelerate", "megatron"}) {
+    EXPECT_THAT(list, HasSubstr(name));
+  }
+}
+
 // The summary lists every key that was not taken over.
 TEST_F(CliImport, ListsEveryIgnoredKey) {
   const Answer answer = AskFrom({"--from", kTitan});

@@ -12,9 +12,11 @@
 #include "models/calibration/csv_table.h"
 #include "models/calibration/kernel_table.h"
 #include "models/calibration/memory_table.h"
+#include "models/import/import_job.h"
 #include "models/spec/config_source.h"
 #include "models/spec/load_job.h"
 #include "sim/base/diagnostics.h"
+#include "sim/config/read_toml.h"
 
 namespace stepsim {
 namespace {
@@ -22,12 +24,17 @@ namespace {
 const MemoryConfigSource& Source() {
   static const MemoryConfigSource source(std::map<std::string, std::string>{
       {"hardware/box.yaml",
-       "{name: box, gpus_per_node: 4, gpu: {name: chip, peak: {bf16: 1 TFLOP/s}, hbm_bandwidth: 1 "
+       "{name: box, gpus_per_node: 4, gpu: {name: chip, peak: {fp32: 1 TFLOP/s, fp16: 1 TFLOP/s, "
+       "bf16: 1 TFLOP/s}, hbm_bandwidth: 1 "
        "TB/s, memory: 80 GiB, sms: 100}, intra_node: {type: nvlink, bandwidth: 1 GB/s}, network: "
        "{name: n, link: {type: infiniband, bandwidth: 1 Gb/s}}}"},
       {"models/tiny.yaml",
        "{name: tiny, transformer: {layers: 2, hidden_size: 8, heads: 2, ffn_size: 8, vocab_size: "
        "9}}"},
+      {"models/llama-3-8b.yaml",
+       "{name: llama-3-8b, transformer: {layers: 2, hidden_size: 8, heads: 2, ffn_size: 8, "
+       "vocab_size: 9}}"},
+      {"ds.json", "{\"zero_optimization\": {\"stage\": 2}, \"train_batch_size\": 16}"},
       {"networks/slow.yaml", "{name: slow, link: {type: ethernet, bandwidth: 1 Gb/s}}"},
       {"a.yaml", "{base: a.yaml}"},
   });
@@ -61,6 +68,36 @@ void FuzzConfig(std::string_view bytes) {
 void FuzzHfConfig(std::string_view bytes) {
   try {
     LoadModelText(bytes, "config.json");
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().empty()) std::abort();
+  }
+}
+
+void FuzzToml(std::string_view bytes) {
+  try {
+    const ConfigNode root = ReadToml(bytes, "fuzz.toml", {.max_bytes = 1 << 20});
+    for (const ConfigEntry& entry : root.entries) {
+      if (entry.key_place.line < 1) std::abort();
+    }
+    WriteJson(root);
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().size() != 1) std::abort();
+  }
+}
+
+void FuzzImport(std::string_view bytes) {
+  const std::size_t end = std::min(bytes.find('\n'), bytes.size());
+  const std::string framework(bytes.substr(0, end));
+  bytes.remove_prefix(std::min(end + 1, bytes.size()));
+  if (FindImporter(framework) == nullptr) return;
+  ImportRequest request;
+  request.files.push_back({framework, {"fuzz.txt", std::string(bytes), ""}});
+  request.job = SourceFile{"job.yaml",
+                           "{model: tiny, hardware: box, nodes: 2, batch: {micro_batch_size: 1, "
+                           "sequence_length: 8}}",
+                           ""};
+  try {
+    CheckRoundTrip(LoadImportedJob(request, {}, Source()));
   } catch (const ConfigError& error) {
     if (error.diagnostics().empty()) std::abort();
   }

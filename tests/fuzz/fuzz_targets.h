@@ -13,6 +13,12 @@ void FuzzConfig(std::string_view bytes);
 // The bytes are a Hugging Face config.json.
 void FuzzHfConfig(std::string_view bytes);
 
+// The bytes are TOML.
+void FuzzToml(std::string_view bytes);
+
+// The first line names a framework, the rest is its file, laid over a job.
+void FuzzImport(std::string_view bytes);
+
 // The bytes are a table of measurements.
 void FuzzCsv(std::string_view bytes);
 

@@ -43,6 +43,12 @@ TEST(FuzzReplay, Corpus) {
   const std::vector<fs::path> memory = FilesIn("corpus/memory");
   ASSERT_FALSE(memory.empty());
   for (const fs::path& path : memory) EXPECT_NO_THROW(FuzzMemoryTable(ReadFile(path))) << path;
+  const std::vector<fs::path> toml = FilesIn("corpus/toml");
+  const std::vector<fs::path> imports = FilesIn("corpus/import");
+  ASSERT_FALSE(toml.empty());
+  ASSERT_FALSE(imports.empty());
+  for (const fs::path& path : toml) EXPECT_NO_THROW(FuzzToml(ReadFile(path))) << path;
+  for (const fs::path& path : imports) EXPECT_NO_THROW(FuzzImport(ReadFile(path))) << path;
   for (const fs::path& path : jobs) EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
   for (const fs::path& path : models) EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
 }
@@ -52,6 +58,8 @@ TEST(FuzzReplay, FormerCrashes) {
     EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
     EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
     EXPECT_NO_THROW(FuzzCsv(ReadFile(path))) << path;
+    EXPECT_NO_THROW(FuzzToml(ReadFile(path))) << path;
+    EXPECT_NO_THROW(FuzzImport(ReadFile(path))) << path;
   }
 }
 

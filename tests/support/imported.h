@@ -11,6 +11,7 @@
 
 #include "models/import/import_job.h"
 #include "models/spec/config_source.h"
+#include "models/spec/load_job.h"
 #include "sim/base/diagnostics.h"
 
 namespace stepsim::testing {

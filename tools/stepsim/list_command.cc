@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/import/importers.h"
 #include "models/parallel/strategy.h"
 #include "models/spec/load_job.h"
 #include "models/spec/nccl_choice.h"
@@ -111,6 +112,8 @@ constexpr std::array kKinds = {
     Kind{"networks", "overlays: `network:` of a job", ListNetworks},
     Kind{"models", "network descriptions: `model:` of a job", ListModels},
     Kind{"jobs", "shipped examples: `stepsim run <name>`", ListJobs},
+    Kind{"frameworks", "kinds of files for --from",
+         [](const ConfigSource&) { return ListTable(Importers()); }},
     Kind{"algorithms", "of collectives: `collectives.algorithm`, `stepsim cost --algo`",
          [](const ConfigSource&) { return ListNames(NcclAlgorithmNames()); }},
     Kind{"protocols", "of collectives: `collectives.protocol`, `stepsim cost --proto`",

@@ -68,8 +68,10 @@ TEST(Torchtitan, ReplicatesAndShards) {
                         "data_parallel_replicate_degree (3) must divide the 8 GPUs"));
   EXPECT_THAT(degrees("2", "8").Errors(), HasSubstr("(2) x data_parallel_shard_degree (8) must "
                                                     "equal the 8 GPUs; -1 shards over all"));
-  EXPECT_THAT(degrees("0", "1").Errors(), HasSubstr("allowed: at least 1"));
-  EXPECT_THAT(degrees("1", "0").Errors(), HasSubstr("or -1 for all"));
+  EXPECT_THAT(degrees("0", "1").Errors(),
+              HasSubstr("found 0, allowed: a whole number from 1 to 10000000"));
+  EXPECT_THAT(degrees("1", "0").Errors(),
+              HasSubstr("found 0, allowed: a whole number from 1 to 10000000, or -1"));
 }
 
 TEST(Torchtitan, OneGpuHasNothingToShare) {
@@ -128,6 +130,29 @@ TEST(Torchtitan, ReshardingAndCompilation) {
   EXPECT_EQ(kernels("enable = false\n"), KernelMode::kEager);
 }
 
+// torchtitan's default is selective, every second layer; 'op' is its per-operator policy.
+TEST(Torchtitan, RecomputesActivations) {
+  const auto recompute = [](const std::string& table) {
+    return Import{.framework = "torchtitan", .text = "[model]\nflavor = \"8B\"\n" + table}
+        .Load()
+        .job.recompute;
+  };
+  const std::string table = "[activation_checkpoint]\n";
+  EXPECT_EQ(recompute(table + "mode = \"none\"\n").granularity, RecomputeGranularity::kNone);
+  EXPECT_EQ(recompute(table + "mode = \"full\"\n").granularity, RecomputeGranularity::kFull);
+  EXPECT_TRUE(recompute(table + "mode = 'selective'\nselective_ac_option = 'op'\n")
+                  .IsSelective(RecomputePolicy::kOp));
+  for (const std::string& by_layer : {std::string(), table + "mode = 'selective'\n"}) {
+    EXPECT_TRUE(recompute(by_layer).IsSelective(RecomputePolicy::kLayer));
+    EXPECT_EQ(recompute(by_layer).num_layers, 2);
+  }
+  EXPECT_EQ(recompute(table + "mode = 'selective'\nselective_ac_option = '1'\n").num_layers, 1);
+  // What is a default of the framework's is no key without effect.
+  Import import{.framework = "torchtitan", .text = "[model]\nflavor = \"8B\"\n"};
+  import.sets.emplace_back("recompute.granularity=none");
+  EXPECT_EQ(import.Errors(), "");
+}
+
 TEST(Torchtitan, RefusesWhatIsNotSimulated) {
   const auto error = [](const std::string& more) { return Titan(more).Errors(); };
   EXPECT_THAT(
@@ -156,11 +181,9 @@ TEST(Torchtitan, NoKeyPassesSilently) {
   EXPECT_THAT(Joined(job.warnings),
               HasSubstr("x.toml: not understood and left out: training.sed_len (line 9; nearest "
                         "known: training.seq_len), new_table (line 14)"));
-  EXPECT_THAT(Joined(job.notes),
-              HasSubstr("x.toml: 3 keys without effect on the time of a step: no "
-                        "activation recomputation (activation_checkpoint.mode); "
-                        "length of the training (training.steps); learning rate "
-                        "(lr_scheduler.warmup_steps)"));
+  EXPECT_THAT(Joined(job.notes), HasSubstr("x.toml: 2 keys without effect on the time of a step: "
+                                           "length of the training (training.steps); learning rate "
+                                           "(lr_scheduler.warmup_steps)"));
   EXPECT_THAT(Joined(job.notes), HasSubstr("clipping of the gradients"));
 }
 

@@ -1,0 +1,279 @@
+#include "models/import/megatron_keys.h"
+
+#include <initializer_list>
+#include <string_view>
+
+namespace stepsim {
+namespace {
+
+std::vector<KeyRow> NoEffects(std::string_view why, std::initializer_list<std::string_view> keys) {
+  std::vector<KeyRow> rows;
+  for (const std::string_view key : keys) rows.push_back(NoEffect(key, why));
+  return rows;
+}
+
+// The network: megatron.cc makes a model of them.
+std::vector<KeyRow> ModelRows() {
+  return {
+      Reads("num-layers"),
+      Reads("hidden-size"),
+      Reads("ffn-hidden-size"),
+      Reads("num-attention-heads"),
+      Reads("kv-channels"),
+      ReadsSwitch("group-query-attention"),
+      Reads("num-query-groups"),
+      ReadsSwitch("swiglu"),
+      Reads("normalization"),
+      Reads("position-embedding-type"),
+      ReadsSwitch("use-rotary-position-embeddings"),
+      Reads("max-position-embeddings"),
+      ReadsSwitch("untie-embeddings-and-output-weights"),
+      ReadsSwitch("disable-bias-linear"),
+      ReadsSwitch("add-qkv-bias"),
+      Reads("tokenizer-type"),
+      Reads("vocab-size"),
+      Reads("padded-vocab-size"),
+      Reads("make-vocab-size-divisible-by"),
+      Reads("hidden-dropout"),
+      NoEffect("attention-dropout", "inside the attention kernel"),
+      ReadsSwitch("squared-relu"),
+      Refuses("qk-layernorm", {}, "norms of queries and keys"),
+      Refuses("multi-latent-attention", {}, "multi-latent attention"),
+      Refuses("num-experts", {}, "mixtures of experts"),
+      Refuses("heterogeneous-layers-config-path", {}, "layers that differ"),
+      Refuses("hybrid-override-pattern", {}, "layers that differ"),
+      Refuses("mtp-num-layers", {"0"}, "multi-token prediction"),
+      Refuses("window-size", {}, "windows of attention"),
+      Refuses("fp32-residual-connection", {}, "residuals in fp32"),
+      NoEffect("moe-*", "only with experts"),
+      NoEffect("expert-tensor-parallel-size", "only with experts"),
+  };
+}
+
+// What a step does, and how it is spread.
+std::vector<KeyRow> StepRows() {
+  return {
+      Takes("micro-batch-size", "batch.micro_batch_size"),
+      Takes("global-batch-size", "batch.global_batch_size"),
+      Takes("seq-length", "batch.sequence_length"),
+      Refuses("rampup-batch-size", {}, "batches that grow"),
+      ReadsSwitch("bf16"),
+      ReadsSwitch("fp16"),
+      Refuses("fp8-format", {}, "fp8"),
+      Refuses("fp8-hybrid", {}, "fp8"),
+      Refuses("fp8-e4m3", {}, "fp8"),
+      NoEffect("fp8-*", "only with fp8"),
+      Refuses("fp4-format", {}, "fp4"),
+      Takes("optimizer", "optimizer", {{"adam", "adamw"}, {"sgd", "sgd_momentum"}}),
+      Refuses("optimizer-cpu-offload", {}, "offloading"),
+      Refuses("use-precision-aware-optimizer", {}, "optimizer states of other types than fp32"),
+      Refuses("cpu-offloading", {}, "offloading"),
+      Takes("nnodes", "nodes"),
+      Takes("nproc-per-node", "gpus_per_node"),
+      Refuses("tensor-model-parallel-size", {"1"}, "tensor parallelism"),
+      Refuses("pipeline-model-parallel-size", {"1"}, "pipeline parallelism"),
+      Refuses("context-parallel-size", {"1"}, "context parallelism"),
+      Refuses("expert-model-parallel-size", {"1"}, "expert parallelism"),
+      Refuses("use-torch-fsdp2", {}, "FSDP inside Megatron-LM"),
+      Refuses("use-custom-fsdp", {}, "Megatron's own FSDP"),
+      Refuses("use-megatron-fsdp", {}, "Megatron's own FSDP"),
+      TakesSwitch("use-distributed-optimizer", "plan.megatron.use_distributed_optimizer"),
+      TakesSwitch("overlap-grad-reduce", "plan.megatron.overlap_grad_reduce"),
+      TakesSwitch("overlap-param-gather", "plan.megatron.overlap_param_gather"),
+      Takes("ddp-bucket-size", "plan.megatron.ddp_bucket_size"),
+      Takes("ddp-num-buckets", "plan.megatron.ddp_num_buckets"),
+      TakesSwitch("ddp-pad-buckets-for-high-nccl-busbw",
+                  "plan.megatron.pad_buckets_for_high_nccl_busbw"),
+      TakesSwitch("ddp-average-in-collective", "plan.megatron.average_in_collective"),
+      TakesSwitch("accumulate-allreduce-grads-in-fp32", "plan.megatron.grad_reduce_in_fp32"),
+      TakesSwitch("grad-reduce-in-bf16", "plan.megatron.grad_reduce_in_fp32", "false"),
+      TakesSwitch("reduce-scatter-with-fp32-accumulation",
+                  "plan.megatron.reduce_scatter_with_fp32_accumulation"),
+      Takes("num-distributed-optimizer-instances",
+            "plan.megatron.num_distributed_optimizer_instances"),
+      ReadsSwitch("recompute-activations"),
+      Reads("recompute-granularity"),
+      Reads("recompute-method"),
+      Reads("recompute-num-layers"),
+      Reads("recompute-modules"),
+      Refuses("distribute-saved-activations", {}, "activations that are shared out"),
+      Takes("CUDA_DEVICE_MAX_CONNECTIONS", "host.max_connections"),
+      Takes("NCCL_ALGO", "collectives.algorithm"),
+      Takes("NCCL_PROTO", "collectives.protocol"),
+      NoEffect("NCCL_DEBUG", "logging"),
+      NoEffect("NCCL_DEBUG_SUBSYS", "logging"),
+      NoEffect("NCCL_SOCKET_IFNAME", "where processes start"),
+  };
+}
+
+std::vector<KeyRow> KernelRows() {
+  return {
+      Reads("transformer-impl"),
+      ReadsSwitch("use-flash-attn"),
+      Reads("attention-backend"),
+      Refuses("enable-cuda-graph", {}, "CUDA graphs of single layers"),
+      Refuses("cuda-graph-impl", {"none"}, "CUDA graphs of single layers"),
+      Refuses("external-cuda-graph", {}, "CUDA graphs of single layers"),
+      Refuses("delay-wgrad-compute", {}, "weight gradients that are put off"),
+      Refuses("deterministic-mode", {}, "deterministic kernels"),
+      Refuses("empty-unused-memory-level", {"0"}, "emptying the allocator"),
+      Refuses("yaml-cfg", {}, "arguments in another file"),
+      Reads("clip-grad"),
+  };
+}
+
+std::vector<KeyRow> KernelDetails() {
+  return NoEffects("single fusions are not told apart",
+                   {"no-masked-softmax-fusion", "no-bias-gelu-fusion", "no-bias-swiglu-fusion",
+                    "no-bias-dropout-fusion", "no-rope-fusion", "no-gradient-accumulation-fusion",
+                    "cross-entropy-loss-fusion", "cross-entropy-fusion-impl", "apply-rope-fusion",
+                    "use-fused-weighted-squared-relu", "no-persist-layer-norm"});
+}
+
+std::vector<KeyRow> NumberRows() {
+  return NoEffects("numbers, not shapes", {"apply-layernorm-1p",
+                                           "norm-epsilon",
+                                           "layernorm-epsilon",
+                                           "rotary-base",
+                                           "rotary-percent",
+                                           "rotary-interleaved",
+                                           "rotary-seq-len-interpolation-factor",
+                                           "use-rope-scaling",
+                                           "rope-scaling-factor",
+                                           "apply-residual-connection-post-layernorm",
+                                           "init-method-std",
+                                           "init-method-xavier-uniform",
+                                           "attention-softmax-in-fp32",
+                                           "apply-query-key-layer-scaling",
+                                           "no-query-key-layer-scaling",
+                                           "accumulate-bf16",
+                                           "seed",
+                                           "data-parallel-random-init",
+                                           "loss-scale",
+                                           "initial-loss-scale",
+                                           "min-loss-scale",
+                                           "loss-scale-window",
+                                           "hysteresis",
+                                           "weight-decay",
+                                           "start-weight-decay",
+                                           "end-weight-decay",
+                                           "weight-decay-incr-style",
+                                           "adam-beta1",
+                                           "adam-beta2",
+                                           "adam-eps",
+                                           "sgd-momentum",
+                                           "decoupled-lr",
+                                           "decoupled-min-lr",
+                                           "calculate-per-token-loss",
+                                           "check-for-nan-in-loss-and-grad",
+                                           "no-check-for-nan-in-loss-and-grad",
+                                           "no-initialization"});
+}
+
+std::vector<KeyRow> ParallelDetails() {
+  std::vector<KeyRow> rows =
+      NoEffects("only with tensor parallelism",
+                {"sequence-parallel", "no-async-tensor-model-parallel-allreduce"});
+  rows.push_back(NoEffect("tp-comm-*", "only with tensor parallelism"));
+  for (const char* key :
+       {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pipeline-rank",
+        "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers",
+        "overlap-p2p-communication", "no-overlap-p2p-communication", "no-align-grad-reduce",
+        "no-align-param-gather", "overlap-param-gather-with-optimizer-step",
+        "defer-embedding-wgrad-compute", "microbatch-group-size-per-virtual-pipeline-stage"}) {
+    rows.push_back(NoEffect(key, "only with pipeline parallelism"));
+  }
+  rows.push_back(NoEffect("cp-comm-type", "only with context parallelism"));
+  rows.push_back(NoEffect("hierarchical-context-parallel-sizes", "only with context parallelism"));
+  return rows;
+}
+
+std::vector<KeyRow> DataRows() {
+  return {
+      NoEffect("data-path", "data"),
+      NoEffect("data-*", "data"),
+      NoEffect("train-data-path", "data"),
+      NoEffect("valid-data-path", "data"),
+      NoEffect("mock-data", "data"),
+      NoEffect("split", "data"),
+      NoEffect("num-workers", "data"),
+      NoEffect("num-dataset-builder-threads", "data"),
+      NoEffect("dataloader-type", "data"),
+      NoEffect("tokenizer-*", "data"),
+      NoEffect("vocab-file", "data"),
+      NoEffect("merge-file", "data"),
+      NoEffect("vocab-extra-ids", "data"),
+      NoEffect("reset-*", "data"),
+      NoEffect("eod-mask-loss", "data"),
+      NoEffect("no-create-attention-mask-in-dataloader", "data"),
+      NoEffect("create-attention-mask-in-dataloader", "data"),
+      NoEffect("no-mmap-bin-files", "data"),
+  };
+}
+
+std::vector<KeyRow> RunRows() {
+  return {
+      NoEffect("lr", "learning rate"),
+      NoEffect("lr-*", "learning rate"),
+      NoEffect("min-lr", "learning rate"),
+      NoEffect("override-opt_param-scheduler", "learning rate"),
+      NoEffect("override-opt-param-scheduler", "learning rate"),
+      NoEffect("use-checkpoint-opt-param-scheduler", "learning rate"),
+      NoEffect("train-iters", "length of the training"),
+      NoEffect("train-samples", "length of the training"),
+      NoEffect("exit-*", "length of the training"),
+      NoEffect("skip-train", "length of the training"),
+      NoEffect("eval-*", "evaluation"),
+      NoEffect("full-validation", "evaluation"),
+      NoEffect("log-*", "logging"),
+      NoEffect("tensorboard-*", "logging"),
+      NoEffect("wandb-*", "logging"),
+      NoEffect("timing-log-*", "logging"),
+      NoEffect("no-log-*", "logging"),
+      NoEffect("logging-level", "logging"),
+      NoEffect("profile", "profiling"),
+      NoEffect("profile-*", "profiling"),
+      NoEffect("use-pytorch-profiler", "profiling"),
+      NoEffect("record-memory-history", "profiling"),
+      NoEffect("memory-snapshot-path", "profiling"),
+      NoEffect("save", "checkpoints"),
+      NoEffect("save-*", "checkpoints"),
+      NoEffect("load", "checkpoints"),
+      NoEffect("no-save-*", "checkpoints"),
+      NoEffect("no-load-*", "checkpoints"),
+      NoEffect("load-*", "checkpoints"),
+      NoEffect("ckpt-*", "checkpoints"),
+      NoEffect("dist-ckpt-*", "checkpoints"),
+      NoEffect("async-save", "checkpoints"),
+      NoEffect("use-dist-ckpt", "checkpoints"),
+      NoEffect("auto-detect-ckpt-format", "checkpoints"),
+      NoEffect("finetune", "checkpoints"),
+      NoEffect("use-checkpoint-args", "checkpoints"),
+      NoEffect("distributed-backend", "where processes start"),
+      NoEffect("distributed-timeout-minutes", "where processes start"),
+      NoEffect("node-rank", "where processes start"),
+      NoEffect("master-addr", "where processes start"),
+      NoEffect("master-port", "where processes start"),
+      NoEffect("rdzv-*", "where processes start"),
+      NoEffect("use-cpu-initialization", "start of the training"),
+      NoEffect("use-mcore-models", "the same network"),
+      NoEffect("use-legacy-models", "the same network"),
+      NoEffect("spec", "the same network"),
+      NoEffect("manual-gc", "Python's garbage collection"),
+      NoEffect("manual-gc-*", "Python's garbage collection"),
+      NoEffect("no-manual-gc-eval", "Python's garbage collection"),
+      NoEffect("nccl-communicator-config-path", "see collectives"),
+      NoEffect("DDP-impl", "of old versions"),
+  };
+}
+
+}  // namespace
+
+const std::vector<KeyRow>& MegatronRows() {
+  static const std::vector<KeyRow> rows =
+      Joined({ModelRows(), StepRows(), KernelRows(), KernelDetails(), NumberRows(),
+              ParallelDetails(), DataRows(), RunRows()});
+  return rows;
+}
+
+}  // namespace stepsim
