@@ -109,7 +109,7 @@ void AddCostlySettings(const JobSpec& job, StepReport* report) {
     const std::string what = fmt::format(
         fmt::runtime(setting.what), fmt::arg("microsteps", job.batch.gradient_accumulation_steps));
     report->context.warnings.push_back(fmt::format(
-        "{}: {} with {}", what, Price(now, then, job.hardware.gpu.memory), setting.change));
+        "{}: {} with {}", what, Price(now, then, job.memory_limit()), setting.change));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "models/costly_settings.h"
 #include "models/host_pace.h"
+#include "models/memory_advice.h"
 #include "models/simulate_job.h"
 #include "models/step_context.h"
 #include "models/step_trust.h"
@@ -26,6 +27,7 @@ StepResult RunStep(const ResolvedJob& resolved) {
   const TaskCosts& costs = step.priced.costs;
   StepReport report = BuildReport(step.graph, costs, std::move(step.priced.choices), step.timeline,
                                   MakeStepContext(resolved, workload));
+  CheckMemoryFits(job, &report);  // does it fit, and what would make it?
   if (!step.pace.is_slower()) {
     // What is there to win?
     AddCeilings(step.graph, costs, kCeilings, &report, step.contention.get());
@@ -33,7 +35,6 @@ StepResult RunStep(const ResolvedJob& resolved) {
   if (!job.host.synchronize) LimitCeilings(step.pace, &report);
   AddTrust(step.graph, step.priced, job, &report);  // how far is it to be trusted?
   AddHostWarning(job, step.pace, &report);
-  AddWarnings(&report);             // what should the user know besides?
   AddCostlySettings(job, &report);  // which settings cost time for nothing?
   return {std::move(step.graph), std::move(step.timeline), std::move(report)};
 }

@@ -39,8 +39,9 @@ SimulatedStep SimulateJob(const JobSpec& job, const Workload& workload) {
 
 TriedJob TryJob(const JobSpec& job) {
   const SimulatedStep step = SimulateJob(job, BuildWorkload(job));
-  return {LastStepWindow(step.graph, step.timeline).length(),
-          PeakMemory(step.graph, step.timeline).total};
+  const Window window = LastStepWindow(step.graph, step.timeline);
+  return {window.length(),
+          PeakMemory(step.graph, step.timeline, window, job.memory.allocator_slack).total};
 }
 
 }  // namespace stepsim

@@ -66,19 +66,14 @@ StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workloa
   context.hardware_flops = HardwareFlops(workload) * microsteps;
   context.peak = PeakOf(job.hardware.gpu, job.precision.compute);
   context.peak_dtype = job.precision.compute;
-  context.gpu_memory = job.hardware.gpu.memory;
+  context.gpu_memory = job.memory_limit();
+  context.allocator_slack = job.memory.allocator_slack;
   context.confidence = Confidence(job);
   context.assumptions = Assumptions(resolved);
   context.notes = resolved.notes;
   context.warnings = resolved.warnings;
   context.resolved_json = resolved.resolved_json;
   return context;
-}
-
-void AddWarnings(StepReport* report) {
-  if (std::string memory = MemoryWarning(*report); !memory.empty()) {
-    report->context.warnings.push_back(std::move(memory));
-  }
 }
 
 }  // namespace stepsim

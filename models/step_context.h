@@ -9,7 +9,4 @@ namespace stepsim {
 
 StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workload);
 
-// Notes what a user would want to be told: memory that does not fit.
-void AddWarnings(StepReport* report);
-
 }  // namespace stepsim

@@ -169,7 +169,8 @@ Duration Contention::DelayBehind(const RunningKernel& running, double wanted_sms
 
 std::unique_ptr<Interference> MakeContention(const IdVector<WorkId, Occupancy>& occupancy,
                                              const JobSpec& job) {
-  if (job.contention == ContentionMode::kOff) return nullptr;
+  // A ceiling that were slower for more overlap would be none.
+  if (job.contention == ContentionMode::kOff || job.plan.ideal) return nullptr;
   return std::make_unique<Contention>(occupancy, job.hardware,
                                       ContentionSettings{job.contention, PriorityOf(job)});
 }

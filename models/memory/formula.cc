@@ -113,7 +113,9 @@ Gathered GatheredParameters(const Stage& stage) {
   } else {
     result.compute = root + layer;  // the last layer is kept for its backward
   }
-  result.streams = std::max(root, 2 * layer);
+  // Two buffers of a layer are alive at once; the stream's pool keeps the root's, freed long since.
+  result.streams = 2 * layer;
+  if (job.figure != MemoryFigure::kAllocated) result.streams = std::max(root, 2 * layer);
   return result;
 }
 
@@ -171,10 +173,12 @@ MemoryEstimate EstimateStage(const FormulaJob& job, std::int64_t index) {
   double gradients = stage.States(&StateBytes::gradient);
   double working = std::max(is_allocated ? loss.live : loss.blocks,
                             stage.WorkingSet() + stage.GradientTemporary());
-  // Gradient shards of FSDP come into being as activations go; the allocator keeps a pool of blocks
-  // per stream, so what it has reserved holds both.
+  // Gradient shards come into being as activations go: the larger of the two counts. The allocator
+  // keeps a pool of blocks per stream, so what it has reserved holds both.
   const bool is_sharded = job.states == StateLayout::kFsdp2 || job.states == StateLayout::kZero3;
-  if (is_allocated && is_sharded && job.pipeline_parallel == 1) gradients = 0;
+  if (is_allocated && is_sharded && job.pipeline_parallel == 1) {
+    gradients = std::max(0.0, gradients - activations);
+  }
   // The optimizer's flat tensors come when activations are gone, and fit into none of their blocks.
   working = is_allocated ? std::max(working, flat - activations) : working + flat;
   MemoryEstimate result;

@@ -1,9 +1,10 @@
 // Does it fit? Bytes on each GPU, by category. Equations: models/README.md, "Memory".
 //
-//   AdamW, fp32, DDP, N parameters: parameters 4N, gradients 4N, buckets 4N (0 with
-//   gradient_as_bucket_view), optimizer_states 8N
+//   AdamW, fp32, DDP, N parameters: parameters 4N, buckets 4N, optimizer_states 8N for the whole
+//   step, and gradients 4N from backward to the end of the optimizer
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,10 +14,25 @@
 
 namespace stepsim {
 
-// What is alive for the whole step, largest moment of it, in table order: parameters, gradients,
-// buckets, optimizer_states, buffers. Every category is present, be it 0. Activations come and go
-// with the operators: Workload::saved_bytes() is their sum at the end of forward.
+// What is alive for the whole step, in table order: parameters, gradients, buckets,
+// optimizer_states, buffers, workspace (of the matrix products). Every category is present, be it
+// 0. The rest comes and goes with the tasks.
 std::vector<std::pair<std::string, Bytes>> StaticMemory(const JobSpec& job,
                                                         const Workload& workload);
+
+// When does a parameter's gradient take memory of its own? (zero_grad sets gradients to none.)
+struct GradientLife {
+  bool is_static = false;            // buffers that live on: part of StaticMemory
+  std::int64_t shards = 1;           // ranks that keep one set together
+  std::int64_t first_microstep = 0;  // from whose backward it lives to the end of the optimizer
+  // The tensor that backward has made lives until the strategy's hook has copied it.
+  bool is_copied = false;
+  bool is_left_to_strategy = false;  // which tells itself of tensors that backward has made
+};
+GradientLife GradientLifeOf(const JobSpec& job);
+
+// What the optimizer's step takes for itself: torch's foreach AdamW makes one list of tensors as
+// large as the parameters it works on; a master copy's gradient is cast where types differ.
+Bytes OptimizerWorkspace(const JobSpec& job, const Workload& workload);
 
 }  // namespace stepsim

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "models/memory/memory.h"
 #include "models/parallel/process_groups.h"
+#include "models/parallel/step_memory.h"
 #include "models/parallel/strategy.h"
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
@@ -18,7 +19,11 @@ namespace {
 class StepBuilder {
  public:
   StepBuilder(const JobSpec& job, const Workload& workload, RankProgram& rank, Strategy& strategy)
-      : job_(job), workload_(workload), rank_(rank), strategy_(strategy) {}
+      : job_(job),
+        workload_(workload),
+        rank_(rank),
+        strategy_(strategy),
+        memory_(job, workload, rank) {}
 
   void BuildStepNumber(std::int32_t step) {
     const auto microsteps = static_cast<std::int32_t>(job_.batch.gradient_accumulation_steps);
@@ -35,6 +40,8 @@ class StepBuilder {
     if (job_.host.synchronize) rank_.Synchronize();
   }
 
+  void Finish() { memory_.AddContext(); }
+
  private:
   void Forward(const Moment& moment) {
     for (std::size_t u = 0; u < workload_.units.size(); ++u) {
@@ -44,7 +51,7 @@ class StepBuilder {
         strategy_.BeforeForwardOf(moment, unit, op);
         const TaskId task =
             rank_.Launch(rank_.compute(), op.forward, NameOf(unit, op) + ".forward");
-        rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", op.kept());
+        memory_.Forward(task, op);
         strategy_.AfterForwardOf(moment, unit, op);
       }
       strategy_.AfterForward(moment, unit);
@@ -74,7 +81,7 @@ class StepBuilder {
         strategy_.BeforeRerunOf(moment, step.place.unit, op);
         const TaskId task =
             rank_.Launch(rank_.compute(), op.forward, NameOf(step.place.unit, op) + ".recompute");
-        rank_.graph().AddMemoryEvent(task, /*at_end=*/false, "activations", step.remade);
+        memory_.Rerun(task, step);
         strategy_.AfterRerunOf(moment, step.place.unit, op);
       }
     }
@@ -84,18 +91,22 @@ class StepBuilder {
   void BackwardOf(const Moment& moment, std::int32_t unit, const Operator& op) {
     const std::string name = NameOf(unit, op);
     strategy_.BeforeBackwardOf(moment, unit, op);
-    TaskId last = LaunchAll(op.backward_input, name + ".dgrad");
-    if (!op.backward_weight.empty()) last = LaunchAll(op.backward_weight, name + ".wgrad");
-    if (last == kNoId<TaskId>) last = rank_.Record(rank_.compute()).last;
-    rank_.graph().AddMemoryEvent(last, /*at_end=*/true, "activations",
-                                 Bytes{} - op.saved - op.held);
+    const TaskSpan input = LaunchAll(op.backward_input, name + ".dgrad");
+    const TaskSpan weight = LaunchAll(op.backward_weight, name + ".wgrad");
+    const bool accumulates = strategy_.AccumulatesGradients(moment);
+    memory_.BeginBackward(input.first != kNoId<TaskId> ? input : weight, op);
+    for (const std::int32_t p : op.parameters_ready) {
+      memory_.GradientBegins(weight, p, moment.microstep, accumulates);
+    }
+    memory_.EndBackward(op);
     for (const std::int32_t p : op.parameters_ready) {
       const ParameterTensor& parameter = workload_.parameters[static_cast<std::size_t>(p)];
-      if (strategy_.AccumulatesGradients(moment)) {
+      if (accumulates) {
         rank_.Launch(rank_.compute(), AccumulateWork(parameter.dtype, parameter.elements),
                      "accumulate " + parameter.name);
       }
       strategy_.GradientReady(moment, p);
+      memory_.GradientIsUsed(p);
     }
     strategy_.AfterBackwardOf(moment, unit, op);
   }
@@ -103,18 +114,17 @@ class StepBuilder {
   void Optimize(const Moment& moment) {
     strategy_.BeforeOptimizer(moment);
     rank_.SetPosition(Phase::kOptimizer, {moment.microstep, moment.step});
-    for (const ComputeWork& work : OptimizerWorkOf(job_, workload_)) {
-      rank_.Launch(rank_.compute(), work, "optimizer");
-    }
+    memory_.Optimizer(LaunchAll(OptimizerWorkOf(job_, workload_), "optimizer"));
     strategy_.AfterOptimizer(moment);
   }
 
-  // Returns the last task, kNoId when there is no work.
-  template <class Works>
-  TaskId LaunchAll(const Works& works, const std::string& name) {
-    TaskId last = kNoId<TaskId>;
-    for (const ComputeWork& work : works) last = rank_.Launch(rank_.compute(), work, name);
-    return last;
+  TaskSpan LaunchAll(const std::vector<ComputeWork>& works, const std::string& name) {
+    TaskSpan span;
+    for (const ComputeWork& work : works) {
+      span.last = rank_.Launch(rank_.compute(), work, name);
+      if (span.first == kNoId<TaskId>) span.first = span.last;
+    }
+    return span;
   }
 
   std::string NameOf(std::int32_t unit, const Operator& op) const {
@@ -125,6 +135,7 @@ class StepBuilder {
   const Workload& workload_;
   RankProgram& rank_;
   Strategy& strategy_;
+  StepMemory memory_;
 };
 
 LaunchModel LaunchModelOf(const JobSpec& job, HostThread host) {
@@ -170,9 +181,6 @@ BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread hos
     const RankId id = graph.AddRank(
         {static_cast<std::int32_t>(r), static_cast<std::int32_t>(job.gpus() / simulated)});
     RankProgram rank(graph, meetings, id, model);
-    for (const auto& [category, bytes] : StaticMemory(job, workload)) {
-      graph.AddResidentMemory(id, category, bytes);
-    }
     // HSDP: consecutive ranks hold one copy; ranks a copy apart hold the same shard.
     const GroupId shard =
         is_cut ? groups.Of(r, sharding.shards, 1, "shard", "one copy of the parameters")
@@ -188,6 +196,7 @@ BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread hos
       builder.BuildStepNumber(step);
       if (r == 0) host_work = Difference(rank.host_work(), before);
     }
+    builder.Finish();
   }
   return {std::move(graph).Build(), host_work};
 }

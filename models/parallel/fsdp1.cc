@@ -45,11 +45,10 @@ class KernelSum {
 class Fsdp1 : public GroupedStrategy {
  public:
   explicit Fsdp1(const StrategyContext& context)
-      : GroupedStrategy(GroupUnits(context.workload, context.job.plan.fsdp1)),
+      : GroupedStrategy(context.workload, GroupUnits(context.workload, context.job.plan.fsdp1)),
         plan_(context.job.plan.fsdp1),
         is_ideal_(context.job.plan.ideal),
         sharding_(ShardingOf(context.job)),
-        workload_(context.workload),
         pre_divide_(PreDivideFactor(static_cast<double>(context.job.gpus()))),
         post_divide_(static_cast<double>(context.job.gpus()) / pre_divide_),
         shard_group_(context.shard),
@@ -68,7 +67,7 @@ class Fsdp1 : public GroupedStrategy {
   // A flat gradient grows tensor by tensor; micro-steps that do not reduce add to it in place.
   void GradientReady(const Moment& moment, std::int32_t parameter) override {
     if (AccumulatesGradients(moment)) return;
-    const ParameterTensor& tensor = workload_.parameters[static_cast<std::size_t>(parameter)];
+    const ParameterTensor& tensor = workload().parameters[static_cast<std::size_t>(parameter)];
     ChangeGradient(moment.rank, GroupOfParameter(parameter),
                    SizeOf(sharding_.gather, tensor.elements),
                    moment.rank.Record(moment.rank.compute()).last);
@@ -153,6 +152,14 @@ class Fsdp1 : public GroupedStrategy {
     Unshard(rank, g);
     WaitForGathers(rank, g);
     if (plan_.backward_prefetch == BackwardPrefetch::kPre) UnshardNextOfBackward(rank, g);
+  }
+
+  void PreRerun(const Moment& moment, std::size_t g) override {
+    Unshard(moment.rank, g);
+    WaitForGathers(moment.rank, g);
+  }
+  void PostRerun(const Moment& moment, std::size_t g) override {
+    if (!is_ideal_) PostForward(moment, g);
   }
 
   void UnshardNextOfBackward(RankProgram& rank, std::size_t g) {
@@ -280,7 +287,6 @@ class Fsdp1 : public GroupedStrategy {
   const Fsdp1Plan& plan_;
   const bool is_ideal_;
   const Sharding sharding_;
-  const Workload& workload_;
   double pre_divide_, post_divide_;
   GroupId shard_group_;
   GroupId replicate_group_;

@@ -12,14 +12,14 @@ namespace {
 class Fsdp2 : public GroupedStrategy {
  public:
   explicit Fsdp2(const StrategyContext& context)
-      : GroupedStrategy(GroupUnits(context.workload, context.job.plan.fsdp2)),
+      : GroupedStrategy(context.workload, GroupUnits(context.workload, context.job.plan.fsdp2)),
         plan_(context.job.plan.fsdp2),
-        workload_(context.workload),
+        is_ideal_(context.job.plan.ideal),
         gathers_(context, groups()),
         reductions_(context, groups(), gathers_.communicator()) {}
 
   void GradientReady(const Moment& moment, std::int32_t parameter) override {
-    const ParameterTensor& tensor = workload_.parameters[static_cast<std::size_t>(parameter)];
+    const ParameterTensor& tensor = workload().parameters[static_cast<std::size_t>(parameter)];
     reductions_.GradientReady(moment, GroupOfParameter(parameter), tensor.elements);
   }
 
@@ -63,6 +63,16 @@ class Fsdp2 : public GroupedStrategy {
     }
   }
 
+  // Without a limit on memory what backward will need can stay.
+  void PreRerun(const Moment& moment, std::size_t g) override {
+    if (!is_ideal_) return PreForward(moment, g);
+    gathers_.Unshard(g, Direction::kBackward);
+    gathers_.WaitForUnshard(g, Direction::kBackward);
+  }
+  void PostRerun(const Moment&, std::size_t g) override {
+    if (!is_ideal_) gathers_.ReshardAfterForward(g);
+  }
+
   void PostBackward(const Moment& moment, std::size_t g) override {
     if (GroupAt(g).first_unit > 0) PostBackwardOf(moment, g);
   }
@@ -74,7 +84,7 @@ class Fsdp2 : public GroupedStrategy {
   }
 
   const Fsdp2Plan& plan_;
-  const Workload& workload_;
+  const bool is_ideal_;
   Fsdp2Gathers gathers_;
   Fsdp2Reductions reductions_;
 };

@@ -128,7 +128,7 @@ StreamEvent Fsdp2Gathers::Gather(std::size_t g, bool is_resharded) {
 void Fsdp2Gathers::WaitForUnshard(std::size_t g, Direction direction) {
   State& state = states_[g];
   if (!state.gathered) return;
-  if (direction == Direction::kForward) ReleaseOutput();
+  ReleaseOutput();
   rank_.Wait(rank_.compute(), *state.gathered);
   const Bytes read = sharding_.shards == 1
                          ? sharding_.ShardOf(GroupAt(g).elements, sharding_.storage)

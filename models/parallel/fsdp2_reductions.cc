@@ -60,7 +60,6 @@ void Fsdp2Reductions::Reduce(const Moment& moment, std::size_t g) {
   if (!Reduces(moment) || GroupAt(g).elements == 0) return;
   // One reduce_scatter input in flight: compute waits for the previous group's.
   if (!is_ideal_) rank_.Wait(rank_.compute(), last_);
-  FreeInput(last_.last);
   rank_.Wait(rank_.compute(), states_[g].reduced);  // of a micro-step that did not wait
   Pack(moment, g);
   ReduceScatter(g);
@@ -71,9 +70,16 @@ void Fsdp2Reductions::Pack(const Moment& moment, std::size_t g) {
   const bool is_kept = IsFollowing(moment) && KeepsApart();
   const Bytes gradients =
       SizeOf(is_kept ? sharding_.reduce : sharding_.gather, GroupAt(g).elements);
-  input_ = SizeOf(sharding_.reduce, PaddedOf(g));
-  const TaskId packed = rank_.Launch(rank_.compute(), CopyWork(gradients, input_),
+  const Bytes input = SizeOf(sharding_.reduce, PaddedOf(g));
+  const TaskId packed = rank_.Launch(rank_.compute(), CopyWork(gradients, input),
                                      "pack gradients " + GroupAt(g).name);
+  // What compute gave to the collective before comes back when compute has waited for that.
+  if (is_ideal_) {
+    FreeInput(last_.last, /*at_end=*/true);
+  } else {
+    FreeInput(packed, /*at_end=*/false);
+  }
+  input_ = input;
   rank_.graph().AddMemoryEvent(packed, /*at_end=*/false, "reduce_buffers", input_);
   ChangeGradients(g, Bytes{} - states_[g].gradients, packed);
 }
@@ -151,9 +157,9 @@ void Fsdp2Reductions::AddToGradient(const Moment& moment, std::size_t g, StreamI
   rank_.Launch(stream, finish, (accumulates ? "accumulate " : "finish ") + GroupAt(g).name);
 }
 
-void Fsdp2Reductions::FreeInput(TaskId reduced) {
+void Fsdp2Reductions::FreeInput(TaskId task, bool at_end) {
   if (input_.value == 0) return;
-  rank_.graph().AddMemoryEvent(reduced, /*at_end=*/true, "reduce_buffers", Bytes{} - input_);
+  rank_.graph().AddMemoryEvent(task, at_end, "reduce_buffers", Bytes{} - input_);
   input_ = {};
 }
 
@@ -163,7 +169,7 @@ void Fsdp2Reductions::Finish(const Moment& moment) {
     rank_.Wait(rank_.compute(), std::exchange(state.reduced, StreamEvent{}));
   }
   rank_.Wait(rank_.compute(), last_);
-  FreeInput(last_.last);
+  FreeInput(last_.last, /*at_end=*/true);
   last_ = {};
 }
 

@@ -56,7 +56,7 @@ class Fsdp2Reductions {
   void ChangeGradients(std::size_t g, Bytes delta, TaskId task);
   void Pack(const Moment& moment, std::size_t g);
   void ReduceScatter(std::size_t g);
-  void FreeInput(TaskId reduced);
+  void FreeInput(TaskId task, bool at_end);
   void FinishReduce(const Moment& moment, std::size_t g);
   bool KeepsPartialSum(const Moment& moment) const {
     return sharding_.replicas > 1 && !plan_.requires_all_reduce && !moment.is_last_microstep;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "models/parallel/shard_groups.h"
 #include "models/parallel/strategy.h"
@@ -29,27 +30,49 @@ class GroupedStrategy : public Strategy {
     if (unit == GroupAt(kRoot).last_unit) PostForward(moment, kRoot);
   }
   void BeforeBackward(const Moment& moment, std::int32_t unit) final {
-    if (unit == GroupAt(kRoot).last_unit) PreBackward(moment, kRoot);
+    if (unit == GroupAt(kRoot).last_unit) EnterBackward(moment, kRoot);
     const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).last_unit) PreBackward(moment, g);
+    if (g != kRoot && unit == GroupAt(g).last_unit) EnterBackward(moment, g);
   }
   // Not for the root, whose end is AfterLastBackward.
   void AfterBackward(const Moment& moment, std::int32_t unit) final {
     const std::size_t g = GroupOf(unit);
-    if (g != kRoot && unit == GroupAt(g).first_unit) PostBackward(moment, g);
+    if (g == kRoot || unit != GroupAt(g).first_unit) return;
+    PostBackward(moment, g);
+    phases_[g] = Phase::kIdle;
+  }
+  // Recomputation inside a group finds its parameters there. A checkpoint over several groups runs
+  // the forward of those whose backward is still to come: with all their hooks.
+  void BeforeRerunOf(const Moment& moment, std::int32_t unit, const Operator&) final {
+    const std::size_t g = GroupOf(unit);
+    if (g == kRoot || phases_[g] != Phase::kIdle) return;
+    PreRerun(moment, g);
+    phases_[g] = Phase::kRerun;
+  }
+  void AfterRerunOf(const Moment& moment, std::int32_t unit, const Operator& op) final {
+    const std::size_t g = GroupOf(unit);
+    const auto& operators = workload_.units[static_cast<std::size_t>(unit)].operators;
+    const bool is_last = unit == GroupAt(g).last_unit && &op == &operators.back();
+    if (!is_last || phases_[g] != Phase::kRerun) return;
+    PostRerun(moment, g);
+    phases_[g] = Phase::kIdle;
   }
 
  protected:
   static constexpr std::size_t kRoot = 0;
 
-  explicit GroupedStrategy(ShardGroups groups) : groups_(std::move(groups)) {}
+  GroupedStrategy(const Workload& workload, ShardGroups groups)
+      : workload_(workload), groups_(std::move(groups)), phases_(groups_.groups.size()) {}
 
   virtual void BeginForward(const Moment& moment) = 0;  // the root's, before its own PreForward
   virtual void PreForward(const Moment& moment, std::size_t group) = 0;
   virtual void PostForward(const Moment& moment, std::size_t group) = 0;
   virtual void PreBackward(const Moment& moment, std::size_t group) = 0;
   virtual void PostBackward(const Moment& moment, std::size_t group) = 0;
+  virtual void PreRerun(const Moment& moment, std::size_t group) = 0;
+  virtual void PostRerun(const Moment& moment, std::size_t group) = 0;
 
+  const Workload& workload() const { return workload_; }
   const ShardGroups& groups() const { return groups_; }
   std::size_t group_count() const { return groups_.groups.size(); }
   const ShardGroup& GroupAt(std::size_t g) const { return groups_.groups[g]; }
@@ -68,7 +91,16 @@ class GroupedStrategy : public Strategy {
   }
 
  private:
+  enum class Phase : char { kIdle, kRerun, kBackward };
+
+  void EnterBackward(const Moment& moment, std::size_t g) {
+    phases_[g] = Phase::kBackward;
+    PreBackward(moment, g);
+  }
+
+  const Workload& workload_;
   ShardGroups groups_;
+  std::vector<Phase> phases_;
 };
 
 }  // namespace stepsim

@@ -30,6 +30,8 @@ class Megatron : public Strategy {
  public:
   explicit Megatron(const StrategyContext& context)
       : plan_(context.job.plan.megatron),
+        is_ideal_(context.job.plan.ideal && plan_.use_distributed_optimizer &&
+                  !plan_.is_first_iteration()),
         sharding_(ShardingOf(context.job)),
         workload_(context.workload),
         group_(context.data_parallel),
@@ -37,7 +39,8 @@ class Megatron : public Strategy {
         shards_(context.job.gpus() / plan_.num_distributed_optimizer_instances),
         planned_(PlanMegatronBuckets(plan_, workload_, context.job.gpus(), shards_)),
         states_(planned_.buckets.size()),
-        nccl_(context.rank.AddStream(instances() > 1 ? "communication" : "nccl dp")) {
+        nccl_(context.rank.AddStream(instances() > 1 ? "communication" : "nccl dp")),
+        gather_(is_ideal_ ? context.rank.AddStream("nccl gather", /*has_queue=*/false) : nccl_) {
     if (instances() > 1) {
       owners_ = context.groups.Of(context.global_rank, shards_, 1, "instance",
                                   "one copy of the optimizer states");
@@ -56,13 +59,14 @@ class Megatron : public Strategy {
       if (std::exchange(state.is_gathered, true)) continue;
       if (state.gathered.last == kNoId<TaskId>) Gather(moment.rank, b);
       moment.rank.Wait(moment.rank.compute(), std::exchange(state.gathered, {}));
-      if (b > 0 && !states_[b - 1].is_gathered) Gather(moment.rank, b - 1);
+      if (b > 0 && !is_ideal_ && !states_[b - 1].is_gathered) Gather(moment.rank, b - 1);
     }
   }
 
   void BeforeForward(const Moment& moment, std::int32_t unit) override {
     if (unit != 0 || !moment.is_first_microstep) return;
     for (BucketState& state : states_) state.is_gathered = false;
+    if (is_ideal_) GatherBeforehand(moment.rank);
   }
 
   // The hook adds .grad to the main gradient; only the last micro-step counts readiness.
@@ -94,7 +98,7 @@ class Megatron : public Strategy {
   }
 
   void AfterOptimizer(const Moment& moment) override {
-    if (!plan_.use_distributed_optimizer || plan_.overlap_param_gather) return;
+    if (!plan_.use_distributed_optimizer || plan_.overlap_param_gather || is_ideal_) return;
     RankProgram& rank = moment.rank;
     for (std::size_t b = 0; b < states_.size(); ++b) {
       Gather(rank, b);
@@ -111,8 +115,8 @@ class Megatron : public Strategy {
   // In iteration 1 the counts are being learned, and parameters are as they were made.
   bool Overlaps() const { return plan_.overlap_grad_reduce && !plan_.is_first_iteration(); }
   bool GathersInForward() const {
-    return plan_.use_distributed_optimizer && plan_.overlap_param_gather &&
-           !plan_.is_first_iteration();
+    return is_ideal_ || (plan_.use_distributed_optimizer && plan_.overlap_param_gather &&
+                         !plan_.is_first_iteration());
   }
   std::size_t BucketOf(std::int32_t p) const {
     return planned_.of_parameter[static_cast<std::size_t>(p)];
@@ -138,10 +142,12 @@ class Megatron : public Strategy {
     if (plan_.reduce_scatter_with_fp32_accumulation) {
       Exchange(rank, b, bytes);
     } else if (plan_.use_distributed_optimizer) {
-      Launch(rank, CollectiveOp::kReduceScatter, bytes, owners_, "reduce_scatter " + NameOf(b));
+      const TaskId scattered =
+          Launch(rank, CollectiveOp::kReduceScatter, bytes, owners_, "reduce_scatter " + NameOf(b));
       if (instances() > 1) {
-        Launch(rank, CollectiveOp::kAllReduce, SizeOf(sharding_.reduce, ElementsOf(b) / shards_),
-               across_, "all_reduce across instances " + NameOf(b));
+        const Bytes part = SizeOf(sharding_.reduce, ElementsOf(b) / shards_);
+        rank.graph().AddDependency(scattered, Launch(rank, CollectiveOp::kAllReduce, part, across_,
+                                                     "all_reduce across instances " + NameOf(b)));
       }
     } else {
       Launch(rank, CollectiveOp::kAllReduce, bytes, group_, "all_reduce " + NameOf(b));
@@ -177,16 +183,23 @@ class Megatron : public Strategy {
     state.is_summed = true;
   }
 
+  // plan.ideal: all buckets in the order of forward, as soon as the optimizer is done.
+  void GatherBeforehand(RankProgram& rank) {
+    rank.LaunchBeforehand(true);
+    for (std::size_t b = states_.size(); b-- > 0;) Gather(rank, b);
+    rank.LaunchBeforehand(false);
+  }
+
   void Gather(RankProgram& rank, std::size_t b) {
-    rank.Wait(nccl_, rank.Record(rank.compute()));
-    rank.LaunchCollective(nccl_,
-                          {CollectiveOp::kAllGather, sharding_.gather,
-                           SizeOf(sharding_.gather, ElementsOf(b)), owners_},
+    const Bytes bytes = SizeOf(sharding_.gather, ElementsOf(b));
+    rank.Wait(gather_, rank.Record(rank.compute()));
+    rank.LaunchCollective(gather_, {CollectiveOp::kAllGather, sharding_.gather, bytes, owners_},
                           "all_gather " + NameOf(b), Site::kParameterGather);
-    states_[b].gathered = rank.Record(nccl_);
+    states_[b].gathered = rank.Record(gather_);
   }
 
   const MegatronPlan& plan_;
+  const bool is_ideal_;
   const Sharding sharding_;
   const Workload& workload_;
   GroupId group_;
@@ -196,6 +209,7 @@ class Megatron : public Strategy {
   MegatronBuckets planned_;
   std::vector<BucketState> states_;  // of its buckets
   StreamId nccl_;
+  StreamId gather_;
   std::size_t previous_ = kNone;  // reduced last
 };
 

@@ -118,6 +118,14 @@ TaskId RankProgram::LaunchCollective(StreamId stream, const CollectiveWork& work
   return task;
 }
 
+TaskId RankProgram::LaunchCollectiveOfLast(StreamId stream, const CollectiveWork& work,
+                                           std::string name, Site site, StreamId communicator) {
+  const TaskId made = Record(stream).last;
+  const TaskId task = LaunchCollective(stream, work, std::move(name), site, communicator);
+  if (made != kNoId<TaskId>) graph_.AddDependency(made, task);
+  return task;
+}
+
 void RankProgram::RunOnHost(const HostWork& work, std::string name) {
   Count(work);
   if (host_ != kNoId<StreamId>) AddHostTask(work, std::move(name));

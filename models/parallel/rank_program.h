@@ -70,6 +70,9 @@ class RankProgram {
   // communicator runs its calls in launch order); kNoId where the stream has it to itself.
   TaskId LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name, Site site,
                           StreamId communicator = kNoId<StreamId>);
+  // The same, of what the stream made last: the collective depends on it, not only on its place.
+  TaskId LaunchCollectiveOfLast(StreamId stream, const CollectiveWork& work, std::string name,
+                                Site site, StreamId communicator = kNoId<StreamId>);
   // Time on the host thread alone.
   void RunOnHost(const HostWork& work, std::string name);
   // A step begins: its host has waited for nothing yet.
@@ -85,13 +88,16 @@ class RankProgram {
   // stream, starts before it.
   void BlockHost(StreamEvent event);
 
-  // Memory for `task` that the host takes as it launches it, however long before the device comes to
-  // it. A host that is always ahead does that as soon as what it waited for last (BlockHost) is
+  // Memory for `task` that the host takes as it launches it, however long before the device comes
+  // to it. A host that is always ahead does that as soon as what it waited for last (BlockHost) is
   // over, else at the begin of the step.
   void AllocateAtLaunch(TaskId task, const std::string& category, Bytes bytes);
 
   StreamEvent Record(StreamId stream) const { return {graph_.last_on(stream), stream}; }
   void Wait(StreamId stream, StreamEvent event);
+
+  // Process groups that have been used so far: a communicator each.
+  std::size_t communicator_count() const { return calls_.size(); }
 
   // All that the host thread has done so far, modelled as tasks or not.
   const HostWork& host_work() const { return host_work_; }

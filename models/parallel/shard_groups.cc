@@ -57,6 +57,11 @@ class Grouper {
     std::int32_t begin = 0;
     std::int64_t held = 0;
     for (std::int32_t u = 0; u <= LastUnit(); ++u) {
+      if (SharesParameters(u)) {  // with another unit: in the one group that holds both
+        for (; begin <= u; ++begin) Put(begin, result_.groups.front());
+        held = 0;
+        continue;
+      }
       for (const std::int32_t p : ParametersOf(UnitAt(u))) held += ElementsOf(p);
       if (held < least) continue;
       ShardGroup& group = Open(begin);
@@ -75,6 +80,21 @@ class Grouper {
   }
   std::int64_t ElementsOf(std::int32_t p) const {
     return workload_.parameters[static_cast<std::size_t>(p)].elements;
+  }
+
+  // A tied table and its users.
+  bool SharesParameters(std::int32_t u) const {
+    const std::vector<std::int32_t> own = ParametersOf(UnitAt(u));
+    for (const ModelUnit& unit : workload_.units) {
+      for (const Operator& op : unit.operators) {
+        if (op.also_uses.empty()) continue;
+        if (&unit == &UnitAt(u)) return true;
+        for (const std::int32_t p : op.also_uses) {
+          if (std::find(own.begin(), own.end(), p) != own.end()) return true;
+        }
+      }
+    }
+    return false;
   }
 
   ShardGroup& Open(std::int32_t first) {

@@ -58,15 +58,12 @@ class Zero12 : public Strategy {
   }
 
   void BeforeOptimizer(const Moment& moment) override {
-    const auto tensors = static_cast<std::int64_t>(workload_.parameters.size());
-    LaunchBeforeOptimizer(moment.rank, {.job = job_,
-                                        .group = group_,
-                                        .elements = partition_.elements_per_rank(),
-                                        .tensors = std::max<std::int64_t>(1, tensors / ranks_)});
+    LaunchBeforeOptimizer(moment.rank, Step());
   }
 
   // Blocking: nothing of the next forward overlaps with it.
   void AfterOptimizer(const Moment& moment) override {
+    EndOptimizer(moment.rank, Step());
     if (!plan_.allgather_partitions) {
       for (std::int64_t r = 0; r < ranks_; ++r) {
         GatherParameters(moment.rank, CollectiveOp::kBroadcast, partition_.elements_per_rank());
@@ -90,6 +87,15 @@ class Zero12 : public Strategy {
   }
 
  private:
+  ZeroStep Step() const {
+    const auto tensors = static_cast<std::int64_t>(workload_.parameters.size());
+    return {.job = job_,
+            .group = group_,
+            .elements = partition_.elements_per_rank(),
+            .tensors = std::max<std::int64_t>(1, tensors / ranks_),
+            .at_a_time = partition_.elements_per_rank()};
+  }
+
   bool Reduces(const Moment& moment) const { return plan_.stage == 2 || moment.is_last_microstep; }
   // Stage 1 without overlap reduces everything after backward, in the order of registration.
   bool is_deferred() const { return plan_.stage == 1 && !plan_.overlaps(); }
@@ -194,13 +200,13 @@ class Zero12 : public Strategy {
   }
 
   void Reduce(RankProgram& rank, CollectiveOp op, std::int64_t elements, std::string name) {
-    rank.LaunchCollective(reduce_,
-                          {op, sharding_.reduce, SizeOf(sharding_.reduce, elements), group_},
-                          std::move(name), Site::kGradientReduce);
+    rank.LaunchCollectiveOfLast(reduce_,
+                                {op, sharding_.reduce, SizeOf(sharding_.reduce, elements), group_},
+                                std::move(name), Site::kGradientReduce);
   }
 
   void GatherParameters(RankProgram& rank, CollectiveOp op, std::int64_t elements) {
-    rank.LaunchCollective(
+    rank.LaunchCollectiveOfLast(
         rank.compute(), {op, sharding_.gather, SizeOf(sharding_.gather, elements), group_},
         op == CollectiveOp::kBroadcast ? "broadcast parameters" : "all_gather parameters",
         Site::kParameterGather);

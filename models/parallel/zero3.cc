@@ -32,7 +32,7 @@ class Zero3 : public Strategy {
         fetcher_(context, communicator_),
         reduce_(plan_.overlaps() ? context.rank.AddStream("reduce and partition")
                                  : context.rank.compute()),
-        reduce_communicator_(plan_.separate_reduce_group
+        reduce_communicator_(plan_.separate_reduce_group || context.job.plan.ideal
                                  ? context.rank.AddCommunicator("communicator reduce")
                                  : communicator_) {
     if (!plan_.contiguous_gradients) return;
@@ -41,7 +41,7 @@ class Zero3 : public Strategy {
   }
 
   void BeforeForward(const Moment& moment, std::int32_t unit) override {
-    if (unit == 0) fetcher_.BeginMicrostep(moment.rank);
+    if (unit == 0) fetcher_.BeginMicrostep(moment);
     if (IsLeaf(unit)) fetcher_.Fetch(moment.rank);
   }
   void AfterForward(const Moment& moment, std::int32_t unit) override {
@@ -96,18 +96,12 @@ class Zero3 : public Strategy {
   }
 
   void BeforeOptimizer(const Moment& moment) override {
-    std::int64_t elements = 0;
-    for (const ParameterTensor& tensor : workload_.parameters) {
-      elements += PaddedElements(tensor.elements, sharding_.shards) / sharding_.shards;
-    }
-    LaunchBeforeOptimizer(moment.rank,
-                          {.job = job_,
-                           .group = group_,
-                           .communicator = communicator_,
-                           .elements = elements,
-                           .tensors = static_cast<std::int64_t>(workload_.parameters.size())});
+    LaunchBeforeOptimizer(moment.rank, Step());
   }
-  void AfterOptimizer(const Moment& moment) override { fetcher_.AfterOptimizer(moment.rank); }
+  void AfterOptimizer(const Moment& moment) override {
+    EndOptimizer(moment.rank, Step());
+    fetcher_.AfterOptimizer(moment.rank);
+  }
 
   // Partitions are added up behind each reduction.
   bool AccumulatesGradients(const Moment&) const override { return false; }
@@ -115,6 +109,19 @@ class Zero3 : public Strategy {
  private:
   static constexpr std::size_t kMostEvents = 2;
   static constexpr std::int32_t kNoLeaf = -1;
+
+  ZeroStep Step() const {
+    std::int64_t elements = 0;
+    for (const ParameterTensor& tensor : workload_.parameters) {
+      elements += PaddedElements(tensor.elements, sharding_.shards) / sharding_.shards;
+    }
+    return {.job = job_,
+            .group = group_,
+            .communicator = communicator_,
+            .elements = elements,
+            .tensors = static_cast<std::int64_t>(workload_.parameters.size()),
+            .at_a_time = std::min(elements, plan_.sub_group_size)};
+  }
 
   bool IsLeaf(std::int32_t unit) const { return fetcher_.modules().IsLeaf(unit); }
   bool IsModule(std::int32_t unit, const Operator& op) const {
@@ -149,7 +156,7 @@ class Zero3 : public Strategy {
   void Reduce(const Moment& moment) {
     if (bucket_.empty()) return;
     RankProgram& rank = moment.rank;
-    if (reductions_.size() > kMostEvents) {
+    if (reductions_.size() > kMostEvents && !job_.plan.ideal) {
       rank.BlockHost(reductions_.front());
       reductions_.pop_front();
     }
@@ -183,11 +190,11 @@ class Zero3 : public Strategy {
     }
     rank.Launch(reduce_, DivideWork(sharding_.gather, sharding_.reduce, held_, scatters),
                 "divide " + name);
-    rank.LaunchCollective(reduce_,
-                          {scatters ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce,
-                           sharding_.reduce, SizeOf(sharding_.reduce, elements), group_},
-                          (scatters ? "reduce_scatter " : "all_reduce ") + name,
-                          Site::kGradientReduce, reduce_communicator_);
+    rank.LaunchCollectiveOfLast(reduce_,
+                                {scatters ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce,
+                                 sharding_.reduce, SizeOf(sharding_.reduce, elements), group_},
+                                (scatters ? "reduce_scatter " : "all_reduce ") + name,
+                                Site::kGradientReduce, reduce_communicator_);
   }
 
   const JobSpec& job_;

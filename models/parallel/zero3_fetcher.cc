@@ -12,22 +12,23 @@ namespace stepsim {
 namespace {
 
 constexpr std::size_t kMostEvents = 2;
+constexpr const char* kAhead = "(prefetch) ";
 
 }  // namespace
 
 Zero3Fetcher::Zero3Fetcher(const StrategyContext& context, StreamId communicator)
     : plan_(context.job.plan.zero),
+      is_ideal_(context.job.plan.ideal),
       sharding_(ShardingOf(context.job)),
       workload_(context.workload),
       modules_(workload_, plan_),
-      states_(workload_.parameters.size()),
+      uses_(PlanUses(plan_, workload_, modules_)),
       gather_(plan_.overlaps() ? context.rank.AddStream("allgather") : context.rank.compute()),
       all_{context.data_parallel, context.rank.AddStream("nccl dp"), communicator},
-      node_(all_) {
-  for (std::size_t use = 0; use < modules_.use_count(); ++use) {
-    for (const std::int32_t p : modules_.ModuleOf(use).parameters) order_.push_back({p, use});
-  }
-  if (plan_.zero_hpz_partition_size > 1) {
+      node_(all_),
+      gathered_(workload_.parameters.size()),
+      second_copies_(workload_.parameters.size()) {
+  if (HasSecondCopies()) {
     node_.group = context.groups.Of(context.global_rank, plan_.zero_hpz_partition_size, 1, "hpz",
                                     "a second copy of the parameters inside a node");
     if (node_.group != all_.group) {
@@ -35,46 +36,84 @@ Zero3Fetcher::Zero3Fetcher(const StrategyContext& context, StreamId communicator
       node_.communicator = kNoId<StreamId>;
     }
   }
-  if (plan_.is_first_iteration()) return;
   Bytes persistent;
-  for (std::size_t p = 0; p < states_.size(); ++p) {
-    if (workload_.parameters[p].elements >= plan_.stage3_param_persistence_threshold) continue;
-    states_[p].is_persistent = true;
-    persistent += BytesOf(static_cast<std::int32_t>(p));
+  for (std::size_t p = 0; p < workload_.parameters.size(); ++p) {
+    if (IsPersistent(workload_.parameters[p], plan_)) {
+      persistent += BytesOf(static_cast<std::int32_t>(p));
+    }
   }
   context.rank.graph().AddResidentMemory(context.rank.rank(), "persistent_parameters", persistent);
 }
 
-void Zero3Fetcher::BeginMicrostep(RankProgram& rank) {
-  use_ = next_ = 0;
-  for (State& state : states_) state.satisfied = 0;
-  if (plan_.overlaps()) rank.Wait(gather_, rank.Record(rank.compute()));
+void Zero3Fetcher::BeginMicrostep(const Moment& moment) {
+  RankProgram& rank = moment.rank;
+  next_ = 0;
+  const StreamEvent now = rank.Record(rank.compute());
+  // What the optimizer has made; the gather's stream waits for all of compute once more.
+  if (!is_ideal_ || moment.is_first_microstep) {
+    rank.Wait(all_.stream, now);
+    if (node_.stream != all_.stream) rank.Wait(node_.stream, now);
+  }
+  if (is_ideal_) {
+    GatherBeforehand(rank);
+  } else if (gather_ != rank.compute()) {
+    rank.Wait(gather_, now);
+  }
+}
+
+// plan.ideal: the same calls in the same order, none of which waits for compute. Those that need a
+// second copy which this micro-step makes keep their place.
+void Zero3Fetcher::GatherBeforehand(RankProgram& rank) {
+  rank.LaunchBeforehand(true);
+  later_.assign(uses_.size(), {});
+  std::vector<bool> is_released(workload_.parameters.size());
+  const auto gather = [&](const std::vector<std::int32_t>& parameters, const std::string& why,
+                          std::vector<std::int32_t>& later) {
+    std::vector<std::int32_t> now;
+    for (const std::int32_t p : parameters) {
+      const bool waits =
+          HasSecondCopies() && !HasSecondCopy(p) && is_released[static_cast<std::size_t>(p)];
+      (waits ? later : now).push_back(p);
+    }
+    Gather(rank, now, why);
+  };
+  for (std::size_t use = 0; use < uses_.size(); ++use) {
+    gather(uses_[use].fetched, "", later_[use].fetched);
+    gather(uses_[use].prefetched, kAhead, later_[use].prefetched);
+    for (const std::int32_t p : uses_[use].released)
+      is_released[static_cast<std::size_t>(p)] = true;
+  }
+  rank.LaunchBeforehand(false);
 }
 
 void Zero3Fetcher::Fetch(RankProgram& rank) {
-  const FetchedModule& module = modules_.ModuleOf(use_);
-  std::vector<std::int32_t> missing;
-  for (const std::int32_t p : module.parameters) {
-    if (!StateOf(p).is_persistent && !StateOf(p).is_available) missing.push_back(p);
-  }
-  Gather(rank, missing, "");
-  WaitFor(rank, module);
-  while (next_ < order_.size() && order_[next_].use <= use_) ++next_;
-  if (!plan_.is_first_iteration()) Prefetch(rank);
+  const std::size_t use = next_++;
+  open_.push_back(use);
+  const ZeroUse& gathers = is_ideal_ ? later_[use] : uses_[use];
+  rank.LaunchBeforehand(is_ideal_);
+  Gather(rank, gathers.fetched, "");
+  rank.LaunchBeforehand(false);
+  WaitFor(rank, uses_[use].awaited);
+  rank.LaunchBeforehand(is_ideal_);
+  Gather(rank, gathers.prefetched, kAhead);
+  rank.LaunchBeforehand(false);
 }
 
 // What has a second copy inside the node is gathered from there.
 void Zero3Fetcher::Gather(RankProgram& rank, const std::vector<std::int32_t>& parameters,
                           const std::string& why) {
-  std::vector<std::int32_t> parts[2];
-  for (const std::int32_t p : parameters) parts[StateOf(p).has_second_copy ? 0 : 1].push_back(p);
-  for (const std::vector<std::int32_t>& part : parts) {
-    const Route& route = &part == &parts[0] ? node_ : all_;
-    if (plan_.stage3_allgather_sequential) {
-      for (const std::int32_t p : part) GatherAsOne(rank, {p}, route, why);
-    } else if (!part.empty()) {
-      GatherAsOne(rank, part, route, why);
-    }
+  std::vector<std::int32_t> near, far;
+  for (const std::int32_t p : parameters) (HasSecondCopy(p) ? near : far).push_back(p);
+  GatherFrom(rank, near, node_, why);
+  GatherFrom(rank, far, all_, why);
+}
+
+void Zero3Fetcher::GatherFrom(RankProgram& rank, const std::vector<std::int32_t>& parameters,
+                              const Route& route, const std::string& why) {
+  if (plan_.stage3_allgather_sequential) {
+    for (const std::int32_t p : parameters) GatherAsOne(rank, {p}, route, why);
+  } else if (!parameters.empty()) {
+    GatherAsOne(rank, parameters, route, why);
   }
 }
 
@@ -85,9 +124,9 @@ void Zero3Fetcher::GatherAsOne(RankProgram& rank, const std::vector<std::int32_t
   for (const std::int32_t p : parameters) {
     sent += SizeOf(sharding_.gather, PaddedElements(TensorAt(p).elements, sharding_.shards));
     kept += BytesOf(p);
-    live_ += TensorAt(p).elements;
+    rank.Wait(route.stream, second_copies_[static_cast<std::size_t>(p)]);
   }
-  rank.Wait(route.stream, rank.Record(gather_));
+  if (!is_ideal_) rank.Wait(route.stream, rank.Record(gather_));
   std::string name = "all_gather " + why + TensorAt(parameters.front()).name;
   if (parameters.size() > 1) name += fmt::format(" +{}", parameters.size() - 1);
   const TaskId gathered = rank.LaunchCollective(
@@ -95,63 +134,34 @@ void Zero3Fetcher::GatherAsOne(RankProgram& rank, const std::vector<std::int32_t
       std::move(name), Site::kParameterGather, route.communicator);
   rank.graph().AddMemoryEvent(gathered, /*at_end=*/false, "unsharded_parameters", kept);
   for (const std::int32_t p : parameters) {
-    StateOf(p).is_available = StateOf(p).is_awaited = true;
-    StateOf(p).gathered = rank.Record(route.stream);
+    gathered_[static_cast<std::size_t>(p)].push_back(rank.Record(route.stream));
   }
 }
 
 // The module's parameters are put together from their parts, one by one; then compute may go on.
-void Zero3Fetcher::WaitFor(RankProgram& rank, const FetchedModule& module) {
-  bool has_waited = false;
-  for (const std::int32_t p : module.parameters) {
-    State& state = StateOf(p);
-    if (!state.is_awaited) continue;
-    state.is_awaited = false;
-    if (fetches_.size() > kMostEvents) {
+void Zero3Fetcher::WaitFor(RankProgram& rank, const std::vector<std::int32_t>& parameters) {
+  for (const std::int32_t p : parameters) {
+    if (fetches_.size() > kMostEvents && !is_ideal_) {
       rank.BlockHost(fetches_.front());
       fetches_.pop_front();
     }
-    rank.Wait(gather_, state.gathered);
+    std::deque<StreamEvent>& gathered = gathered_[static_cast<std::size_t>(p)];
+    rank.Wait(gather_, gathered.front());
+    gathered.pop_front();
     rank.Launch(gather_, CopyWork(BytesOf(p), BytesOf(p)), "assemble " + TensorAt(p).name);
     fetches_.push_back(rank.Record(gather_));
-    has_waited = true;
   }
-  if (has_waited) rank.Wait(rank.compute(), rank.Record(gather_));
-}
-
-// Behind the module's own wait: the next uses of the recorded order, the crossing parameter
-// included.
-void Zero3Fetcher::Prefetch(RankProgram& rank) {
-  const std::int64_t most =
-      std::min(plan_.stage3_max_live_parameters - live_, plan_.stage3_prefetch_bucket_size);
-  std::vector<std::int32_t> wanted;
-  std::int64_t elements = 0;
-  for (; next_ < order_.size() && elements < most; ++next_) {
-    const auto [p, use] = order_[next_];
-    State& state = StateOf(p);
-    state.satisfied = use;
-    const bool is_wanted = std::find(wanted.begin(), wanted.end(), p) != wanted.end();
-    if (state.is_persistent || state.is_available || is_wanted) continue;
-    wanted.push_back(p);
-    elements += TensorAt(p).elements;
-  }
-  std::sort(wanted.begin(), wanted.end());
-  Gather(rank, wanted, "(prefetch) ");
+  if (!parameters.empty()) rank.Wait(rank.compute(), rank.Record(gather_));
 }
 
 void Zero3Fetcher::Release(RankProgram& rank) {
-  const std::int64_t reuse = plan_.is_first_iteration() ? 0 : plan_.stage3_max_reuse_distance;
-  for (const std::int32_t p : modules_.ModuleOf(use_).parameters) {
-    State& state = StateOf(p);
-    const bool is_kept = state.is_persistent || state.satisfied > use_;
-    if (!state.is_available || is_kept || modules_.IsUsedWithin(p, use_, reuse)) continue;
-    state.is_available = false;
-    live_ -= TensorAt(p).elements;
-    if (plan_.zero_hpz_partition_size > 1) KeepSecondCopy(rank, p);
+  const std::size_t use = open_.back();
+  open_.pop_back();
+  for (const std::int32_t p : uses_[use].released) {
+    if (HasSecondCopies() && !HasSecondCopy(p)) KeepSecondCopy(rank, p);
     rank.graph().AddMemoryEvent(rank.Record(rank.compute()).last, /*at_end=*/true,
                                 "unsharded_parameters", Bytes{} - BytesOf(p));
   }
-  ++use_;
 }
 
 Bytes Zero3Fetcher::SecondCopyOf(std::int32_t p) const {
@@ -161,27 +171,27 @@ Bytes Zero3Fetcher::SecondCopyOf(std::int32_t p) const {
 
 // Cut out of the parameter as it is released for the first time since the optimizer's step.
 void Zero3Fetcher::KeepSecondCopy(RankProgram& rank, std::int32_t parameter) {
-  State& state = StateOf(parameter);
-  if (std::exchange(state.has_second_copy, true)) return;
   const Bytes bytes = SecondCopyOf(parameter);
   const TaskId copied = rank.Launch(rank.compute(), CopyWork(bytes, bytes),
                                     "second copy of " + TensorAt(parameter).name);
+  second_copies_[static_cast<std::size_t>(parameter)] = rank.Record(rank.compute());
   rank.graph().AddMemoryEvent(copied, /*at_end=*/false, "secondary_parameters", bytes);
 }
 
 void Zero3Fetcher::AfterOptimizer(RankProgram& rank) {
   std::int64_t elements = 0;
-  for (std::size_t i = 0; i < states_.size(); ++i) {
+  for (std::size_t i = 0; i < workload_.parameters.size(); ++i) {
     const auto p = static_cast<std::int32_t>(i);
-    if (states_[i].is_persistent) {
+    if (IsPersistent(TensorAt(p), plan_)) {
       elements += PaddedElements(TensorAt(p).elements, sharding_.shards);
     }
-    if (!std::exchange(states_[i].has_second_copy, false)) continue;
+    if (!HasSecondCopy(p)) continue;
+    second_copies_[i] = {};
     rank.graph().AddMemoryEvent(rank.Record(rank.compute()).last, /*at_end=*/true,
                                 "secondary_parameters", Bytes{} - SecondCopyOf(p));
   }
   if (elements == 0) return;
-  rank.LaunchCollective(
+  rank.LaunchCollectiveOfLast(
       rank.compute(),
       {CollectiveOp::kAllGather, sharding_.gather, SizeOf(sharding_.gather, elements), all_.group},
       "all_gather persistent parameters", Site::kParameterGather, all_.communicator);

@@ -15,7 +15,7 @@ std::int32_t Kernels(std::int64_t count) {
 }
 
 void AllReduceOneElement(RankProgram& rank, const ZeroStep& step, const char* name) {
-  rank.LaunchCollective(
+  rank.LaunchCollectiveOfLast(
       rank.compute(),
       {CollectiveOp::kAllReduce, DType::kFp32, ElementSize(DType::kFp32), step.group}, name,
       Site::kOptimizer, step.communicator);
@@ -37,6 +37,11 @@ ComputeWork OverflowWork(DType gradient, const ZeroStep& step) {
   return check;
 }
 
+// Beside those of compute, where they have another type.
+Bytes WideGradients(const Sharding& sharding, const ZeroStep& step) {
+  return sharding.has_master ? SizeOf(sharding.storage, step.at_a_time) : Bytes{};
+}
+
 }  // namespace
 
 void LaunchBeforeOptimizer(RankProgram& rank, const ZeroStep& step) {
@@ -53,7 +58,15 @@ void LaunchBeforeOptimizer(RankProgram& rank, const ZeroStep& step) {
   const Bytes wide = SizeOf(sharding.storage, step.elements);
   unscale.bytes += CopyWork(wide, wide).bytes;
   unscale.kernels = 2;
-  rank.Launch(rank.compute(), unscale, "unscale gradients");
+  const TaskId widened = rank.Launch(rank.compute(), unscale, "unscale gradients");
+  rank.graph().AddMemoryEvent(widened, /*at_end=*/false, "fp32_gradients",
+                              WideGradients(sharding, step));
+}
+
+void EndOptimizer(RankProgram& rank, const ZeroStep& step) {
+  if (step.job.optimizer == OptimizerKind::kNone) return;
+  rank.graph().AddMemoryEvent(rank.Record(rank.compute()).last, /*at_end=*/true, "fp32_gradients",
+                              Bytes{} - WideGradients(ShardingOf(step.job), step));
 }
 
 ComputeWork DivideWork(DType kept, DType sent, std::int64_t elements, bool flattens) {

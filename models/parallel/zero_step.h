@@ -17,10 +17,13 @@ struct ZeroStep {
   StreamId communicator = kNoId<StreamId>;  // where gathers and reductions share one
   std::int64_t elements = 0;                // of the rank's partition
   std::int64_t tensors = 0;                 // that it holds parts of
+  std::int64_t at_a_time = 0;               // elements that the optimizer updates
 };
 
 // Nothing without an optimizer.
 void LaunchBeforeOptimizer(RankProgram& rank, const ZeroStep& step);
+// The gradients of the master's type are dropped.
+void EndOptimizer(RankProgram& rank, const ZeroStep& step);
 
 // What the reductions do around the collective, on its stream.
 ComputeWork DivideWork(DType kept, DType sent, std::int64_t elements, bool flattens);

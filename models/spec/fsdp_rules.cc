@@ -94,8 +94,10 @@ constexpr std::array kFsdp2Rows = {
 };
 
 constexpr std::array kCommonRows = {
-    IneffectiveKey{"plan.ideal", "plan.strategy: {strategy}",
-                   [](const JobSpec& j) { return !UsesFsdp1(j) && !UsesFsdp2(j); }},
+    IneffectiveKey{"contention", "plan.ideal: true, in which overlap costs nothing", IsIdeal},
+    IneffectiveKey{
+        "plan.ideal", "plan.strategy: {strategy}",
+        [](const JobSpec& j) { return j.plan.strategy == "ddp" || j.plan.strategy == "none"; }},
     IneffectiveKey{"plan.ideal", kNoShard,
                    [](const JobSpec& j) { return UsesFsdp1(j) && GathersNothing(j); }},
 };

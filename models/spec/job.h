@@ -91,6 +91,7 @@ struct JobSpec {
   RecomputeSpec recompute;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   OptimizerImpl optimizer_impl = OptimizerImpl::kForeach;
+  MemorySpec memory;
   HostSpec host;
   CollectiveModelSpec collectives;
   ContentionMode contention = ContentionMode::kFull;
@@ -98,6 +99,7 @@ struct JobSpec {
   std::string mfu_convention = "palm";
 
   std::int64_t gpus() const { return nodes * gpus_per_node; }
+  Bytes memory_limit() const { return memory.limit.value_or(hardware.gpu.memory); }
 };
 
 HostTimes TimesOf(const JobSpec& job);

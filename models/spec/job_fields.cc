@@ -174,6 +174,8 @@ const StructTable<JobSpec>& JobFields() {
       Field("optimizer", &J::optimizer, kOptimizerNames, "what follows the gradients"),
       Field("optimizer_impl", &J::optimizer_impl, kOptimizerImplNames,
             "torch.optim's implementation: foreach, fused or for_loop"),
+      Field("memory", &J::memory, MemoryFields(),
+            "what memory is charged with besides tensors, and what happens when it is not enough"),
       Field("host", &J::host, HostFields(), "what launching costs"),
       Field("collectives", &J::collectives, CollectiveModelFields(),
             "cost models of the collectives"),

@@ -63,4 +63,20 @@ const StructTable<RecomputeSpec>& RecomputeFields() {
   return table;
 }
 
+const StructTable<MemorySpec>& MemoryFields() {
+  using M = MemorySpec;
+  static const StructTable<M> table{
+      Field("allocator_slack", &M::allocator_slack,
+            "reserved over allocated, of what comes and goes in a step: rounding and fragmentation")
+          .Range(1, 10),
+      Field("context", &M::context, "the CUDA context of a process: kernels, stacks, page tables"),
+      Field("communicator", &M::communicator,
+            "NCCL's buffers, for each process group that is used"),
+      Field("limit", &M::limit, "bytes per GPU that the job may take").Unset("hardware.gpu.memory"),
+      Field("fail_on_oom", &M::fail_on_oom,
+            "a job that does not fit ends with exit status 3, not with a warning"),
+  };
+  return table;
+}
+
 }  // namespace stepsim

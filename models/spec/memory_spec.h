@@ -4,6 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+
+#include "sim/base/quantity.h"
 
 namespace stepsim {
 
@@ -34,6 +37,16 @@ struct RecomputeSpec {
   bool IsSelective(RecomputePolicy by) const {
     return granularity == RecomputeGranularity::kSelective && policy == by;
   }
+};
+
+struct MemorySpec {
+  // Of what comes and goes in a step: the allocator's blocks are larger than their tensors, and
+  // holes stay empty.
+  double allocator_slack = 1.05;
+  Bytes context{std::int64_t{512} << 20};       // of CUDA: kernels, stacks, page tables
+  Bytes communicator{std::int64_t{512} << 20};  // of NCCL, for each process group that is used
+  std::optional<Bytes> limit;                   // unset: the GPU's
+  bool fail_on_oom = false;
 };
 
 }  // namespace stepsim

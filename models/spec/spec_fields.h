@@ -30,6 +30,7 @@ const StructTable<ModelSpec>& ModelFields();          // configs/models/*.yaml
 
 const StructTable<HostSpec>& HostFields();
 const StructTable<RecomputeSpec>& RecomputeFields();
+const StructTable<MemorySpec>& MemoryFields();
 
 const StructTable<JobSpec>& JobFields();  // configs/jobs/*.yaml
 

@@ -38,6 +38,17 @@ constexpr std::string_view kUnbucketed =
 
 constexpr std::array kRows = {
     IneffectiveKey{"plan.zero", "plan.strategy: {strategy}", [](Job j) { return !UsesZero(j); }},
+    IneffectiveKey{"plan.ideal", "plan.zero.stage: 1 or 2, whose one gather waits for nothing",
+                   [](Job j) { return UsesZero(j) && Zero(j).stage != 3; }},
+    IneffectiveKey{"plan.ideal",
+                   "plan.megatron.use_distributed_optimizer: false, which gathers nothing",
+                   [](Job j) { return UsesMegatron(j) && !Megatron(j).use_distributed_optimizer; }},
+    IneffectiveKey{"plan.ideal", "plan.megatron.iteration: first, in which nothing overlaps",
+                   [](Job j) { return UsesMegatron(j) && Megatron(j).is_first_iteration(); }},
+    IneffectiveKey{"plan.zero.separate_reduce_group", "plan.ideal: true",
+                   [](Job j) { return j.plan.ideal; }},
+    IneffectiveKey{"plan.megatron.overlap_param_gather", "plan.ideal: true",
+                   [](Job j) { return j.plan.ideal; }},
     IneffectiveKey{"plan.zero.use_multi_rank_bucket_allreduce", kOnlyStage12, kStage3},
     IneffectiveKey{"plan.zero.round_robin_gradients", kOnlyStage12, kStage3},
     IneffectiveKey{"plan.zero.allgather_partitions", kOnlyStage12, kStage3},
@@ -114,6 +125,20 @@ void CheckHpz(const JobProblems& problems) {
                               fmt::join(NearestDivisors(job.gpus_per_node, size), ", ")));
 }
 
+// The host waits for the device in the middle of a step, which no capture survives.
+void CheckGraphs(const JobProblems& problems) {
+  if (!problems.job.host.cuda_graphs || problems.AnyInvalid({"host.cuda_graphs"})) return;
+  const ZeroPlan& plan = Zero(problems.job);
+  const bool reads = problems.job.precision.compute == DType::kFp16;
+  if (plan.stage != 3 && !plan.overlaps() && !reads) return;
+  problems.Report("host.cuda_graphs",
+                  fmt::format("found 'true' with DeepSpeed's {}, where the host waits for the "
+                              "device within a step and nothing can be captured, allowed: 'false'",
+                              plan.stage == 3   ? "stage 3"
+                              : plan.overlaps() ? "overlap_comm"
+                                                : "overflow check of fp16"));
+}
+
 // A task for each rank.
 void CheckCallsPerRank(const JobProblems& problems, std::string_view path) {
   constexpr std::int64_t kMost = 65'536;
@@ -178,6 +203,11 @@ void CheckFp32Accumulation(const JobProblems& problems) {
     problems.Report(kPath,
                     "found 'true' with num_distributed_optimizer_instances above 1, allowed: one "
                     "of the two");
+  } else if (problems.job.collectives.model == CollectiveModel::kAlphaBeta) {
+    problems.Report(
+        kPath,
+        "found 'true' with collectives.model: alpha_beta, which has no equation for its "
+        "all_to_all, allowed with: nccl");
   }
 }
 
@@ -188,6 +218,7 @@ std::span<const IneffectiveKey> IneffectiveZeroKeys() { return kRows; }
 void CheckZero(const JobProblems& problems) {
   if (!UsesZero(problems.job)) return;
   const ZeroPlan& plan = Zero(problems.job);
+  CheckGraphs(problems);
   if (plan.stage == 3) {
     CheckHpz(problems);
     if (plan.is_first_iteration()) CheckSteps(problems, "zero", 2);

@@ -186,7 +186,7 @@ class Recomputation {
   static Bytes OwnOf(const Operator& op) {
     Bytes own = op.saved;
     for (const ReadTensor& read : op.reads) {
-      if (read.is_saved) own = own - read.bytes;
+      if (read.is_counted) own = own - read.bytes;
     }
     SIM_CHECK(own.value >= 0, "an operator saves less than it reads and saves");
     return own;
@@ -210,7 +210,7 @@ class Recomputation {
           const OperatorPlace writer = WriterOf(unit, read);
           if (!read.is_saved || !RunsAgain(checkpoint, writer)) continue;
           if (!is_inside && !checkpoint.drops_results) continue;
-          remake(writer, &op, read.bytes);
+          remake(writer, &op, read.is_counted ? read.bytes : Bytes{});
           if (checkpoint.drops_results) rerun->before = place;
         }
       }
@@ -219,26 +219,27 @@ class Recomputation {
 
   // The results of others that reruns read; once each, unless somebody keeps them anyway.
   void Hold(const Checkpoint& checkpoint) {
-    std::vector<OperatorPlace> held;
+    std::vector<std::pair<OperatorPlace, std::int32_t>> held;
     for (std::int32_t unit = checkpoint.first_unit; unit <= checkpoint.last_unit; ++unit) {
       std::vector<Operator>& operators = OperatorsOf(unit);
       for (std::size_t i = 0; i < operators.size(); ++i) {
         if (!RunsAgain(checkpoint, {unit, static_cast<std::int32_t>(i)})) continue;
         for (const ReadTensor& read : operators[i].reads) {
           const OperatorPlace writer = WriterOf(unit, read);
-          if (RunsAgain(checkpoint, writer) || IsKept(operators, read.writer)) continue;
-          if (std::find(held.begin(), held.end(), writer) != held.end()) continue;
-          held.push_back(writer);
+          if (RunsAgain(checkpoint, writer) || IsKept(operators, read)) continue;
+          const auto tensor = std::pair(writer, read.part);
+          if (std::find(held.begin(), held.end(), tensor) != held.end()) continue;
+          held.push_back(tensor);
           operators[i].held += read.bytes;
         }
       }
     }
   }
 
-  static bool IsKept(const std::vector<Operator>& operators, std::int32_t writer) {
+  static bool IsKept(const std::vector<Operator>& operators, const ReadTensor& tensor) {
     return std::any_of(operators.begin(), operators.end(), [&](const Operator& op) {
       return std::any_of(op.reads.begin(), op.reads.end(), [&](const ReadTensor& read) {
-        return read.writer == writer && read.is_saved && read.bytes.value > 0;
+        return read.is_counted && read.writer == tensor.writer && read.part == tensor.part;
       });
     });
   }

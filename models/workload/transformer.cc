@@ -83,26 +83,34 @@ class TransformerBuilder {
     std::vector<std::int32_t> qkv = AddParallelLinears(layer.qkv, gradients_to_add);
     const AttentionShape shape{batch_,         sequence_,      spec_.heads,
                                spec_.kv_heads, spec_.head_dim, spec_.causal};
+    const std::int64_t query = tokens_ * shape.heads * shape.head_dim;
+    const std::int64_t key = tokens_ * shape.kv_heads * shape.head_dim;
     const std::int64_t rotated = tokens_ * (shape.heads + shape.kv_heads) * shape.head_dim;
     if (spec_.positions == PositionKind::kRotary) {
       Operator& rotary = AddOperator("rotary", Moves(passes_.rotary, rotated));
       rotary.backward_input.push_back(Moves(passes_.rotary_grad, rotated));
-      rotary.reads = {Read(qkv.front(), tokens_ * shape.heads * shape.head_dim),
-                      Read(qkv[qkv.size() / 2], tokens_ * shape.kv_heads * shape.head_dim)};
+      rotary.reads = {Read(qkv.front(), query), Read(qkv[qkv.size() / 2], key, 1)};
       qkv = {Last(), Last(), qkv.back()};
     }
     const std::vector<ReadTensor> inputs = {
-        Saved(qkv.front(), tokens_ * shape.heads * shape.head_dim),
-        Saved(qkv[qkv.size() / 2], tokens_ * shape.kv_heads * shape.head_dim),
-        Saved(qkv.back(), tokens_ * shape.kv_heads * shape.head_dim)};
+        Saved(qkv.front(), query), Saved(qkv[qkv.size() / 2], key, 1), Saved(qkv.back(), key, 2)};
     if (attention_ == AttentionKind::kFlash) {
       Operator& attention = AddOperator("attention", AttentionForwardWork(shape, activation_));
       attention.backward_input.push_back(AttentionBackwardWork(shape, activation_));
       Save(inputs, &attention);
+      attention.backward_workspace = FlashWorkspace(shape);
     } else {
       AddUnfusedAttention(shape, inputs);
     }
     AddLinear(layer.proj, tokens_, 0, {.writer = Last()});
+  }
+
+  // FlashAttention-2's backward adds up the gradient of q in fp32, and those of k and v for every
+  // query head where several share one.
+  Bytes FlashWorkspace(const AttentionShape& shape) const {
+    const std::int64_t query = tokens_ * shape.heads * shape.head_dim;
+    const bool is_grouped = shape.heads != shape.kv_heads;
+    return SizeOf(DType::kFp32, query) + SizeOf(activation_, is_grouped ? 2 * query : 0);
   }
 
   // Every score is written and read again; blocks above the diagonal are computed and masked.
@@ -120,6 +128,7 @@ class TransformerBuilder {
     Save(inputs, &score);
     Operator& softmax = AddOperator("attention.softmax", Moves(passes_.softmax, scores));
     softmax.backward_input.push_back(Moves(passes_.softmax_grad, scores));
+    softmax.reads = {Read(Last() - 1, scores)};
     // The probabilities, and what the product reads where that is another tensor.
     const bool drops = spec_.dropout > 0 && !IsNothing(Moves(passes_.score_dropout, scores));
     softmax.saved = SizeOf(passes_.softmax.stream > 0 ? stream_ : activation_, scores);
@@ -128,6 +137,7 @@ class TransformerBuilder {
       Operator& dropout = AddOperator("attention.dropout", work);
       dropout.backward_input.push_back(work);
       dropout.saved = Bytes{scores};  // the mask
+      dropout.reads = {Read(Last() - 1, scores)};
     }
     const std::int32_t probabilities = Last();
     Operator& context = AddOperator("attention.context", product(d, s, Pass::kForward));
@@ -135,6 +145,8 @@ class TransformerBuilder {
                               product(d, s, Pass::kWeightGradient)};  // of v
     if (drops || (passes_.softmax.stream > 0 && activation_ != stream_)) {
       Save({Saved(probabilities, scores)}, &context);
+    } else {
+      context.reads = {Read(probabilities, scores)};
     }
   }
 
@@ -159,6 +171,8 @@ class TransformerBuilder {
     if (modules.pooler || modules.next_sentence) {
       BeginUnit("pooler");  // first token of each sample
       if (modules.pooler) AddLinear(*modules.pooler, batch_, 0, kReadsStream);
+      // The gradient of a slice is a whole tensor of zeros around it.
+      workload_.units.back().operators.front().reads = {{kUnitInput, StreamBytes()}};
       if (modules.next_sentence) AddLinear(*modules.next_sentence, batch_, 0, {});
     }
     if (modules.mlm_transform) {
@@ -217,7 +231,14 @@ class TransformerBuilder {
       if (!IsNothing(sum)) op.backward_weight.push_back(sum);
     }
     const bool is_counted = casts_input || !input.shares_input;
-    Save({Saved(input.writer, is_counted ? rows * linear.in : 0)}, &op);
+    op.reads = {Saved(input.writer, rows * linear.in)};
+    op.reads.back().is_counted = is_counted;
+    if (is_counted) op.saved = op.reads.back().bytes;
+    if (casts && activation_ != parameter_) {
+      op.weight_gradients_made = WeightBytes(linear);
+    } else {
+      KeepTiedGradient(linear, &op);
+    }
     if (!casts) SetReady(linear, op);
   }
 
@@ -247,9 +268,23 @@ class TransformerBuilder {
     if (activation_ != parameter_) {
       op.backward_weight.push_back(CastWork(activation_, parameter_, weight + bias));
       op.backward_weight.back().kernels = kernels;
+      op.weight_gradients_taken = WeightBytes(linear);
+      KeepTiedGradient(linear, &op);
     }
     op.saved = SizeOf(OperandType(), weight + bias);
     SetReady(linear, op);
+  }
+
+  // Of a linear's gradients as its products write them.
+  Bytes WeightBytes(const LinearModule& linear) const {
+    return SizeOf(activation_,
+                  linear.in * linear.out + (linear.bias == kNoParameter ? 0 : linear.out));
+  }
+
+  // The head's part of a tied table's gradient waits for the embedding's.
+  void KeepTiedGradient(const LinearModule& linear, Operator* op) const {
+    if (linear.weight != kTokenTable) return;
+    op->weight_gradients_made = SizeOf(parameter_, linear.in * linear.out);
   }
 
   // Bias first: registration order reversed. A tied weight waits for the embedding.
@@ -282,7 +317,7 @@ class TransformerBuilder {
   void SaveNorm(const Traffic& saved, Operator* op) {
     const std::int64_t elements = tokens_ * spec_.hidden_size;
     const bool keeps_input = saved.wide == 0 || stream_ == DType::kFp32;
-    op->reads = {{stream_writer_, SizeOf(stream_, elements), keeps_input}};
+    op->reads = {{stream_writer_, SizeOf(stream_, elements), keeps_input, keeps_input}};
     op->saved = TrafficBytes(saved, types(), elements);
   }
 
@@ -302,6 +337,7 @@ class TransformerBuilder {
     const std::int32_t branch = Last();
     Operator& op = AddOperator(std::move(name), Moves(passes_.residual_add, elements));
     op.reads = {Read(branch, elements), {stream_writer_, SizeOf(stream_, elements)}};
+    op.hands_on_gradient = true;
     stream_writer_ = Last();
     // Backward hands the gradient on, at most in another type.
     const ComputeWork grad = Moves(passes_.residual_grad, elements);
@@ -321,9 +357,11 @@ class TransformerBuilder {
     op.backward_weight.push_back(MemoryWork(parameter_, ids + activations + rows * 2));
     if (HasVocabularyHead(spec_) && spec_.tied_embeddings) {
       op.backward_weight.push_back(MemoryWork(parameter_, kAdd, size));
+      op.weight_gradients_taken = SizeOf(parameter_, size);
     }
     op.parameters_ready.push_back(table.weight);
     op.saved = ids;
+    stream_writer_ = Last();
   }
 
   // Adds a small table's rows to the embeddings; `rows_read` of them come from HBM, the rest (a
@@ -332,7 +370,11 @@ class TransformerBuilder {
     const std::int64_t h = spec_.hidden_size;
     const Bytes activations = SizeOf(stream_, tokens_ * h);
     const Bytes rows = SizeOf(parameter_, rows_read * h);
+    const std::int32_t writer = Last();
     Operator& op = AddOperator(std::move(name), MemoryWork(stream_, activations * 2 + rows));
+    op.reads = {{writer, activations}};
+    op.hands_on_gradient = true;
+    stream_writer_ = Last();
     op.backward_weight.push_back(ZeroWork(SizeOf(parameter_, table.rows * h)));
     op.backward_weight.push_back(MemoryWork(stream_, activations + rows));
     op.parameters_ready.push_back(table.weight);
@@ -345,6 +387,20 @@ class TransformerBuilder {
     Operator& op = AddOperator("cross_entropy", Moves(passes_.loss, logits));
     op.backward_input.push_back(Moves(passes_.loss_grad, logits));
     op.saved = TrafficBytes(passes_.loss_saved, types(), logits);
+    op.reads = {Read(kUnitInput, logits)};
+    AddLossWorkspace(logits, &op);
+  }
+
+  // Written out, the loss turns the logits to fp32 and makes log-probabilities of them, which are
+  // saved; in backward the gradients of both are there at once. Fused, only the logits' gradient
+  // is.
+  void AddLossWorkspace(std::int64_t logits, Operator* op) const {
+    const bool is_written_out = passes_.loss_saved.wide > 0;
+    if (!is_written_out) return;
+    const Bytes wide = SizeOf(DType::kFp32, logits);
+    const Bytes narrow = SizeOf(activation_, logits);
+    op->forward_workspace = activation_ == DType::kFp32 ? narrow : narrow + wide;
+    op->backward_workspace = wide * 2 - narrow;
   }
 
   TrafficTypes types() const { return {activation_, stream_}; }
@@ -365,11 +421,14 @@ class TransformerBuilder {
   // As the operands of a linear lie in memory.
   DType OperandType() const { return compute_ == DType::kFp8 ? compute_ : activation_; }
 
-  ReadTensor Read(std::int32_t writer, std::int64_t elements) const {
-    return {writer, SizeOf(activation_, elements)};
+  Bytes StreamBytes() const { return SizeOf(stream_, tokens_ * spec_.hidden_size); }
+
+  ReadTensor Read(std::int32_t writer, std::int64_t elements, std::int32_t part = 0) const {
+    return {writer, SizeOf(activation_, elements), false, false, part};
   }
-  ReadTensor Saved(std::int32_t writer, std::int64_t elements) const {
-    return {writer, SizeOf(activation_, elements), /*is_saved=*/true};
+  // `part` tells the results of one writer apart: q, k and v of a fused product.
+  ReadTensor Saved(std::int32_t writer, std::int64_t elements, std::int32_t part = 0) const {
+    return {writer, SizeOf(activation_, elements), /*is_saved=*/true, /*is_counted=*/true, part};
   }
   static void Save(const std::vector<ReadTensor>& tensors, Operator* op) {
     for (const ReadTensor& tensor : tensors) {

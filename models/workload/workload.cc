@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/workload/gradient_flow.h"
 #include "models/workload/layer_list.h"
 #include "models/workload/recompute.h"
 #include "models/workload/transformer.h"
@@ -51,6 +52,7 @@ std::vector<std::int32_t> Workload::ArrivalOrder() const {
 Workload BuildWorkload(const JobSpec& job) {
   if (std::holds_alternative<TransformerSpec>(job.model.network)) {
     Workload workload = BuildTransformerWorkload(job);
+    AddGradientFlow(&workload);
     ApplyRecompute(job.recompute, &workload);
     return workload;
   }

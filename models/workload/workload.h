@@ -30,8 +30,10 @@ constexpr std::int32_t kUnitInput = -1;  // written by the unit before
 // An activation that an operator's forward reads.
 struct ReadTensor {
   std::int32_t writer = kUnitInput;  // index of the operator of the same unit
-  Bytes bytes;                       // 0: the same tensor is counted with another reader
-  bool is_saved = false;             // backward reads it too: part of Operator::saved
+  Bytes bytes;
+  bool is_saved = false;    // backward reads it too
+  bool is_counted = false;  // ... and it is part of this operator's `saved`, not of another's
+  std::int32_t part = 0;    // of what the writer wrote: q, k and v of one product
 };
 
 struct Operator {
@@ -51,6 +53,14 @@ struct Operator {
   Bytes dropped;
   Bytes held;
   Bytes kept() const { return saved - dropped + held; }  // from forward to backward
+  // Beside what is saved. Gradients of activations come into being when backward begins with the
+  // operator and go when it ends with the operator that wrote the activation (gradient_flow.h);
+  // those of weights in another type than the parameter's go when they have been cast or added.
+  Bytes forward_workspace;
+  Bytes backward_workspace;
+  Bytes gradients_made, gradients_taken;                // of activations
+  Bytes weight_gradients_made, weight_gradients_taken;  // that are not yet a parameter's
+  bool hands_on_gradient = false;  // a sum: its operands' gradients are the sum's own
 };
 
 // Operators whose forward runs again, right before the backward of `before` (reruns of one operator

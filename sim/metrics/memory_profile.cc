@@ -1,70 +1,124 @@
 #include "sim/metrics/memory_profile.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 namespace stepsim {
-
 namespace {
 
-struct Change {
+// What a rank holds at its peak, by category of the graph.
+struct Peak {
+  std::vector<Bytes> now;
+  Bytes total;
   SimTime time{};
   const MemoryEvent* event = nullptr;
 };
 
-std::vector<std::vector<Change>> ChangesByRank(const TaskGraph& graph, const Timeline& timeline) {
-  std::vector<std::vector<Change>> ranks(graph.rank_count());
+// What is there when the window begins counts as well, after what is freed at that time.
+Peak PeakOfRank(const MemoryReplay& replay, RankId rank, const Window& window) {
+  Peak peak;
+  replay.Visit(rank, [&](const MemoryMoment& moment) {
+    if (moment.time > window.end) return;
+    const bool frees = moment.event == nullptr || moment.event->delta.value < 0;
+    const bool is_before = moment.time < window.begin || (moment.time == window.begin && frees);
+    if (!is_before && moment.total <= peak.total) return;
+    peak = {moment.now, moment.total, std::max(moment.time, window.begin),
+            is_before ? nullptr : moment.event};
+  });
+  return peak;
+}
+
+class PeakDescriber {
+ public:
+  PeakDescriber(const TaskGraph& graph, const Window& window, double slack)
+      : graph_(graph), window_(window), slack_(slack) {}
+
+  MemoryPeak Describe(RankId rank, const Peak& peak) const {
+    MemoryPeak result;
+    Bytes resident, context;
+    const auto& categories = graph_.memory_categories();
+    for (std::size_t c = 0; c < categories.size(); ++c) {
+      result.at_peak.emplace_back(categories[c], peak.now[c]);
+      if (categories[c] == kContextMemory) {
+        context += peak.now[c];
+      } else {
+        resident += graph_.resident_memory(rank, c);
+      }
+    }
+    result.allocated = peak.total - context;
+    result.reserved = result.allocated;
+    if (slack_ > 1) {
+      const double passing = static_cast<double>((result.allocated - resident).value);
+      const Bytes surplus{std::llround(std::max(0.0, passing) * (slack_ - 1))};
+      result.at_peak.emplace_back(kAllocatorSlack, surplus);
+      result.reserved += surplus;
+    }
+    result.total = result.reserved + context;
+    result.time = peak.time - window_.begin;
+    if (peak.event == nullptr) return result;
+    const Label& label = graph_.label(peak.event->task);
+    result.task = label.name;
+    result.phase = label.phase;
+    result.microstep = graph_.position(peak.event->task).microstep;
+    return result;
+  }
+
+ private:
+  const TaskGraph& graph_;
+  const Window& window_;
+  double slack_;
+};
+
+}  // namespace
+
+MemoryReplay::MemoryReplay(const TaskGraph& graph, const Timeline& timeline)
+    : graph_(graph), changes_(graph.rank_count()) {
   for (const MemoryEvent& event : graph.memory_events()) {
-    ranks[Index(graph.rank(event.task))].push_back(
+    changes_[Index(graph.rank(event.task))].push_back(
         {event.at_end ? timeline.end[event.task] : timeline.start[event.task], &event});
   }
-  for (std::vector<Change>& changes : ranks) {
+  for (std::vector<Change>& changes : changes_) {
     std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
       const bool a_allocates = a.event->delta.value > 0;
       const bool b_allocates = b.event->delta.value > 0;
       return std::tie(a.time, a_allocates) < std::tie(b.time, b_allocates);
     });
   }
-  return ranks;
 }
 
-MemoryReport PeakOfRank(const TaskGraph& graph, RankId rank, const std::vector<Change>& changes) {
-  const auto& categories = graph.memory_categories();
-  std::vector<Bytes> now(categories.size());
+void MemoryReplay::Visit(RankId rank,
+                         const std::function<void(const MemoryMoment&)>& visitor) const {
+  const std::vector<Change>& changes = changes_[Index(rank)];
+  std::vector<Bytes> now(graph_.memory_categories().size());
   Bytes total;
-  for (std::size_t c = 0; c < categories.size(); ++c) {
-    now[c] = graph.resident_memory(rank, c);
+  for (std::size_t c = 0; c < now.size(); ++c) {
+    now[c] = graph_.resident_memory(rank, c);
     total += now[c];
   }
-  std::vector<Bytes> at_peak = now;
-  Bytes peak = total;
-  for (const Change& change : changes) {
-    now[change.event->category] += change.event->delta;
-    total += change.event->delta;
-    if (total <= peak) continue;
-    peak = total;
-    at_peak = now;
+  visitor({kStepBegin, now, total, nullptr, changes.empty() || changes[0].time > kStepBegin});
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    now[changes[i].event->category] += changes[i].event->delta;
+    total += changes[i].event->delta;
+    const bool is_last = i + 1 == changes.size() || changes[i + 1].time != changes[i].time;
+    visitor({changes[i].time, now, total, changes[i].event, is_last});
   }
-  MemoryReport report;
-  for (std::size_t c = 0; c < categories.size(); ++c) {
-    report.at_peak.emplace_back(categories[c], at_peak[c]);
-  }
-  report.total = peak;
-  return report;
 }
 
-}  // namespace
-
-MemoryReport PeakMemory(const TaskGraph& graph, const Timeline& timeline) {
-  const auto changes = ChangesByRank(graph, timeline);
-  MemoryReport largest;
+MemoryReport PeakMemory(const TaskGraph& graph, const Timeline& timeline, const Window& window,
+                        double slack) {
+  const MemoryReplay replay(graph, timeline);
+  const PeakDescriber describer(graph, window, slack);
+  MemoryReport report;
   for (const RankId r : AllIds<RankId>(graph.rank_count())) {
-    MemoryReport report = PeakOfRank(graph, r, changes[Index(r)]);
-    if (Index(r) == 0 || report.total > largest.total) largest = std::move(report);
+    report.ranks.push_back(describer.Describe(r, PeakOfRank(replay, r, window)));
+    const MemoryPeak& peak = report.ranks.back();
+    if (Index(r) > 0 && peak.total <= report.total) continue;
+    static_cast<MemoryPeak&>(report) = peak;
+    report.highest_rank = Index(r);
   }
-  return largest;
+  return report;
 }
 
 }  // namespace stepsim

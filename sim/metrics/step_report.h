@@ -31,8 +31,9 @@ struct StepContext {
   Flops hardware_flops;  // executed, recomputation included, per step, all GPUs
   FlopRate peak;         // per GPU, dense, of peak_dtype
   DType peak_dtype = DType::kBf16;
-  Bytes gpu_memory;        // capacity
-  std::string confidence;  // "links from preset (not calibrated): +-25%"
+  Bytes gpu_memory;            // what a job may take
+  double allocator_slack = 1;  // reserved over allocated, of what comes and goes
+  std::string confidence;      // "links from preset (not calibrated): +-25%"
   std::vector<std::string> warnings;
   std::vector<std::string> notes;  // what a user should know, but need not act on
   struct Assumption {
@@ -62,7 +63,7 @@ struct CollectiveReport {
   // cannot hide (slack.h).
   Duration slack{};
   std::string first_use;  // the kernel that waits for it first; empty when none does
-  std::string cause;   // why it is exposed; empty when hidden
+  std::string cause;      // why it is exposed; empty when hidden
   // How much shorter the step would be without it; known for the largest exposed ones only.
   std::optional<Duration> saved;
 };
@@ -73,9 +74,22 @@ struct MicrostepReport {
   RankAccount account;
 };
 
-struct MemoryReport {
-  std::vector<std::pair<std::string, Bytes>> at_peak;  // by category, at the moment of the peak
-  Bytes total;
+// The moment at which a rank holds the most.
+struct MemoryPeak {
+  std::vector<std::pair<std::string, Bytes>> at_peak;  // by category; the sum is `total`
+  Bytes total;       // that the GPU must have: reserved, and what the process itself takes
+  Bytes allocated;   // tensors
+  Bytes reserved;    // by the allocator: tensors and its slack
+  std::string task;  // that allocates; empty: the step begins with it
+  Phase phase = Phase::kOther;
+  std::int32_t microstep = 0;
+  Duration time{};  // from the begin of the step
+};
+
+// Of the rank with the highest peak, and of each.
+struct MemoryReport : MemoryPeak {
+  std::size_t highest_rank = 0;
+  std::vector<MemoryPeak> ranks;
 };
 
 struct StepReport {

@@ -20,6 +20,7 @@
 
 #include "sim/metrics/segments.h"
 #include "sim/report/text_buffer.h"
+#include "sim/report/trace_memory.h"
 #include "sim/report/trace_names.h"
 #include "sim/report/trace_tracks.h"
 #include "sim/report/writer.h"
@@ -121,9 +122,12 @@ void TraceWriter::Write() {
   }
   for (const TaskId task : AllIds<TaskId>(graph_.task_count())) WriteTask(task);
   const std::vector<RankTasks> tasks = TasksByRank(graph_);
+  const MemoryReplay memory(graph_, timeline_);
   for (const RankId rank : AllIds<RankId>(graph_.rank_count())) {
     WriteExposed(rank, tasks[Index(rank)]);
     WriteBytesInFlight(rank);
+    WriteMemoryCounter(graph_, memory, rank, tracks_.Pid(rank), report_.window,
+                       [this](std::string_view text) { BeginEvent(text); }, &text_);
   }
   WriteTail();
 }

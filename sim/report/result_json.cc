@@ -80,11 +80,23 @@ void AddEfficiency(const StepReport& report, Json* object) {
   }
 }
 
-Json MemoryJson(const MemoryReport& memory) {
+Json MemoryJson(const MemoryPeak& memory) {
   Json json = Json::object();
   for (const auto& [category, bytes] : memory.at_peak) json[category] = bytes.value;
   json["total"] = memory.total.value;
   return json;
+}
+
+// Where the peak is, and what of it an allocator would call allocated and reserved.
+void AddPeakMemory(const MemoryPeak& memory, Json* object) {
+  Json& json = *object;
+  json["peak_memory_bytes"] = MemoryJson(memory);
+  json["peak_memory_at"] = {{"task", memory.task},
+                            {"phase", ToString(memory.phase)},
+                            {"microstep", memory.microstep},
+                            {"time_s", ToSeconds(memory.time)}};
+  json["peak_allocated_bytes"] = memory.allocated.value;
+  json["peak_reserved_bytes"] = memory.reserved.value;
 }
 
 Json RanksJson(const StepReport& report) {
@@ -93,6 +105,7 @@ Json RanksJson(const StepReport& report) {
     const RankInfo info = i < report.rank_infos.size() ? report.rank_infos[i] : RankInfo{};
     Json rank = {{"global_rank", info.global_rank}, {"stands_for", info.stands_for}};
     AddAccount(report.ranks[i], &rank);
+    if (i < report.memory.ranks.size()) AddPeakMemory(report.memory.ranks[i], &rank);
     ranks.push_back(std::move(rank));
   }
   return ranks;
@@ -165,7 +178,8 @@ void WriteResultJson(const Result& result, const Sink& sink) {
   json["job"] = JobJson(report.context);
   AddAccount(report.account(), &json);
   AddEfficiency(report, &json);
-  json["peak_memory_bytes"] = MemoryJson(report.memory);
+  AddPeakMemory(report.memory, &json);
+  json["peak_memory_rank"] = report.memory.highest_rank;
   json["gpu_memory_bytes"] = report.context.gpu_memory.value;
   json["reported_rank"] = report.reported_rank;
   json["ranks"] = RanksJson(report);

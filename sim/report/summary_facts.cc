@@ -65,6 +65,12 @@ std::vector<std::pair<std::string, Bytes>> LargestMemory(const MemoryReport& mem
   return largest;
 }
 
+std::string PeakPlace(const StepReport& report) {
+  const std::string& task = report.memory.task;
+  if (task.empty() || report.microsteps.size() < 2) return task;
+  return fmt::format("{}, micro-step {}", task, report.memory.microstep + 1);
+}
+
 std::string RankRemark(const StepReport& report) {
   const RankInfo info = report.reported_rank < report.rank_infos.size()
                             ? report.rank_infos[report.reported_rank]

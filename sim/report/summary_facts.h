@@ -34,6 +34,9 @@ const MicrostepReport* ReducingMicrostep(const StepReport& report);
 // ones.
 std::vector<std::pair<std::string, Bytes>> LargestMemory(const MemoryReport& memory);
 
+// "layers.0.qkv.wgrad", with its micro-step where there are several; "" when it is not known.
+std::string PeakPlace(const StepReport& report);
+
 // Whom the reported rank speaks for: "rank 0 stands for 16 identical ranks"; "" for a single GPU.
 std::string RankRemark(const StepReport& report);
 

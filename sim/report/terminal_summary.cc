@@ -19,7 +19,7 @@ constexpr std::size_t kNarrowest = 72;
 constexpr std::size_t kLabelWidth = 13;  // "confidence   "
 constexpr std::size_t kCellWidth = 27;   // "  compute     538 ms  97.1%"
 constexpr std::size_t kListedCollectives = 3;
-constexpr std::size_t kListedCategories = 2;
+constexpr std::size_t kListedCategories = 4;
 constexpr std::size_t kListedWarnings = 2;
 constexpr std::size_t kLinesOfRemark = 2;
 constexpr std::size_t kLinesOfNote = 12;  // notes are asked for, and list things
@@ -198,6 +198,7 @@ class Summary {
     if (is_too_large) {
       text += fmt::format(": DOES NOT FIT, {} too much", FormatMemory(peak - capacity));
     }
+    if (const std::string at = PeakPlace(report_); !at.empty()) text += " at " + at;
     std::vector<std::pair<std::string, Bytes>> largest = LargestMemory(report_.memory);
     largest.resize(std::min(largest.size(), kListedCategories));
     for (std::size_t i = 0; i < largest.size(); ++i) {

@@ -2,7 +2,7 @@
 
   check_validation.py STEPSIM SOURCE_FOLDER
 
-Runs the collectives and kernels of tests/data through the program and tools/dev/plot_validation.py into a
+Runs the collectives, kernels and memory of tests/data through the program and tools/dev/plot_validation.py into a
 scratch folder. Ends with 77, which CTest counts as skipped, where matplotlib is missing.
 """
 import os
@@ -29,8 +29,10 @@ MOST_BYTES = 300_000  # of one picture
 # Each export stands in for its slower variants: the script only compares their points.
 RUNS = {"collectives": ["collectives", "collectives_left_out", "collectives_two_point",
                         "collectives_uncorrected"],
-        "kernels": ["kernels", "kernels_left_out"]}
-TABLES = {"collectives": "nccl_curves.csv", "kernels": "gemm_points.csv"}
+        "kernels": ["kernels", "kernels_left_out"],
+        "memory": ["memory"]}
+TABLES = {"collectives": "nccl_curves.csv", "kernels": "gemm_points.csv",
+          "memory": "memory_published.csv"}
 
 
 def export(stepsim, source, folder):
@@ -63,6 +65,10 @@ def problems(printed, files, again):
     # "all 965 68 5.4% 31.3% +0.4% ..." of the program, "| **all** | 965 | 68 | 5.4% | 31.3% | +0.4% |"
     words = re.search(r"^all\s+(.*)$", printed["collectives"], re.MULTILINE).group(1).split()
     row = "| **all** | " + " | ".join(words[:5]) + " |"
+    if row not in page:
+        yield f"the page lacks the program's own figures: {row}"
+    words = re.search(r"^all  +(\d.*)$", printed["memory"], re.MULTILINE).group(1).split()
+    row = "| **all** | " + " | ".join(words) + " |"
     if row not in page:
         yield f"the page lacks the program's own figures: {row}"
     for line in re.findall(r"^(\S+) +(\S+) +(gemm|grouped) +(\d+) +(\S+) +(\S+) +(\S+) ",

@@ -3,8 +3,8 @@
 
     tools/dev/plot_validation.py EXPORTS [RESULTS]      default RESULTS: results/validation
 
-Reads EXPORTS/collectives*.csv and kernels*.csv; writes collectives.csv, kernels.csv, the pictures and
-the tables between the markers of RESULTS/README.md and of the README.md at the top. Equal input gives
+Reads EXPORTS/collectives*.csv, kernels*.csv and memory.csv; writes collectives.csv, kernels.csv, memory.csv,
+the pictures and the tables between the markers of RESULTS/README.md and of the README.md at the top. Equal input gives
 equal bytes.
 """
 import collections
@@ -29,10 +29,12 @@ import matplotlib.pyplot as plt  # noqa: E402
 from matplotlib.ticker import FuncFormatter  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import memory_tables  # noqa: E402
 import validation_tables as tables  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BAND = 0.2
+MEMORY_BAND = 0.1
 # Okabe and Ito's palette: told apart by colour-blind readers, and by markers in grey.
 PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#555555"]
 MARKERS = ["o", "s", "^", "D", "v", "P"]
@@ -197,27 +199,54 @@ def draw_kernels(results, rows):
                   ("left_out_us", "matrix products, each shape predicted by the others")])
 
 
+def draw_memory(results, rows):
+    """Gibibytes of one GPU; a colour and a marker per source."""
+    figure, axes = plt.subplots(figsize=(PANEL_INCHES, PANEL_INCHES))
+    scored = memory_tables.scored(rows)
+    high = 1.08 * max(float(r[c]) for r in scored for c in ("measured_gib", "predicted_gib"))
+    axes.fill_between([0, high], [0, high * (1 - MEMORY_BAND)], [0, high * (1 + MEMORY_BAND)],
+                      color=BAND_COLOUR, zorder=1, label=f"within {MEMORY_BAND:.0%}")
+    axes.plot([0, high], [0, high], color="#333333", linewidth=0.9, zorder=2)
+    for i, (key, name) in enumerate(memory_tables.SOURCES.items()):
+        members = memory_tables.distinct([r for r in scored if r["source"] == key])
+        median = tables.percent(memory_tables.summarize(members).median)
+        axes.scatter([float(r["measured_gib"]) for r in members],
+                     [float(r["predicted_gib"]) for r in members], s=22, marker=MARKERS[i],
+                     color=PALETTE[i], alpha=0.7, linewidths=0, zorder=3,
+                     label=f"{name}: {len(members)} runs, median {median}")
+    axes.set(xlim=(0, high), ylim=(0, high), aspect="equal", xlabel="published peak, GiB",
+             ylabel="predicted, GiB", title="memory of the fullest GPU, closed form")
+    axes.legend(loc="upper left", fontsize=7.5, markerscale=1.3)
+    save(figure, results / "memory.png")
+
+
 def main():
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__.strip())
     exports = pathlib.Path(sys.argv[1])
     results = pathlib.Path(sys.argv[2]) if len(sys.argv) == 3 else ROOT / "results" / "validation"
     collectives, kernels = tables.read_collectives(exports), tables.read_kernels(exports)
+    memory = memory_tables.read(exports)
     tables.write_csv(results / "collectives.csv", collectives, COLLECTIVE_COLUMNS)
     tables.write_csv(results / "kernels.csv", kernels, KERNEL_COLUMNS)
+    tables.write_csv(results / "memory.csv", memory, memory_tables.COLUMNS)
     style()
     draw_collectives(results, collectives)
     draw_kernels(results, kernels)
+    draw_memory(results, memory)
     tables.fill_markers(results / "README.md", {
         "collectives": tables.collective_table(collectives),
         "operations": tables.operation_table(collectives),
         "systems": tables.system_table(collectives),
         "aside": tables.aside_table(collectives),
         "kernels": tables.kernel_table(kernels),
+        "memory": memory_tables.memory_table(memory),
+        "memory_worst": memory_tables.worst_table(memory),
+        "memory_aside": memory_tables.aside_table(memory),
     })
     if len(sys.argv) == 2:
         tables.fill_markers(ROOT / "README.md",
-                            {"accuracy": tables.accuracy_table(collectives, kernels)})
+                            {"accuracy": tables.accuracy_table(collectives, kernels, memory_tables.accuracy_lines(memory))})
 
 
 if __name__ == "__main__":

@@ -33,4 +33,5 @@ validate collectives_two_point collectives tests/data/nccl_curves.csv --calibrat
 validate collectives_uncorrected collectives tests/data/nccl_curves.csv --corrections none
 validate kernels kernels tests/data/gemm_points.csv
 validate kernels_left_out kernels tests/data/gemm_points.csv --leave-one-out shape
+validate memory memory tests/data/memory_published.csv
 python3 -B tools/dev/plot_validation.py "$exports"

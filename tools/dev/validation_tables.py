@@ -205,7 +205,7 @@ def kernel_table(rows):
                      "shape left out: median", "p90", "bias"], lines)
 
 
-def accuracy_table(collectives, kernels):
+def accuracy_table(collectives, kernels, more=()):
     """A few lines for the project's front page."""
     scored = [r for r in collectives if r["is_scored"]]
     large = [r for r in scored if r["is_large"]]
@@ -226,6 +226,7 @@ def accuracy_table(collectives, kernels):
         if any(r["was_left_out"] for r in members):
             name = "matrix products" if kind == "gemm" else "grouped matrix products"
             add(f"{name}, {profile}, {dtype}", members, "predicted_us", "left_out_us")
+    lines += more
     return markdown(["", "points", "median error, seen", "median error, unseen", "p90, unseen"],
                     lines)
 

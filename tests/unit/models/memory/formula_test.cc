@@ -263,6 +263,59 @@ TEST(EstimateMemory, PartsSumToTheTotal) {
   }
 }
 
+double Part(const MemoryEstimate& estimate, const std::string& name) {
+  for (const auto& [part, bytes] : estimate.parts) {
+    if (part == name) return bytes;
+  }
+  return -1;
+}
+
+// FSDP2 on 8 GPUs: 4 + 8 bytes per parameter in shards; the root's matrices and three sets of one
+// layer (two gather buffers, one unsharded) in 16 bits; gradient shards are smaller than
+// activations.
+TEST(EstimateMemory, OfFsdp2) {
+  FormulaJob job = Llama8b();
+  job.data_parallel = 8;
+  const double layer = 4096.0 * (4096 + 2 * 1024 + 4096 + 3 * 14336 + 2);
+  const double root = 2.0 * 128256 * 4096;
+  MemoryEstimate estimate = EstimateMemory(job);
+  EXPECT_DOUBLE_EQ(Part(estimate, "parameters") + Part(estimate, "optimizer_states"),
+                   12 * 8'030'261'248.0 / 8);
+  EXPECT_EQ(Part(estimate, "gradients"), 0);
+  EXPECT_DOUBLE_EQ(Part(estimate, "unsharded_parameters"), 2 * root + 3 * 2 * layer);
+  // Reserved memory keeps the gather stream's largest buffer, the root's, and the gradients'.
+  job.figure = MemoryFigure::kReserved;
+  estimate = EstimateMemory(job);
+  EXPECT_DOUBLE_EQ(Part(estimate, "gradients"), 4 * 8'030'261'248.0 / 8);
+  EXPECT_DOUBLE_EQ(Part(estimate, "unsharded_parameters"), 2 * root + 2 * layer + 2 * root);
+}
+
+// DeepSpeed's ZeRO-1 around the optimizer: P parameters on each of 4 replicas, a quarter owned.
+TEST(EstimateMemory, OfDeepSpeedsFlatTensors) {
+  FormulaJob job;
+  job.model = {.layers = 4,
+               .hidden = 8192,
+               .heads = 64,
+               .kv_heads = 64,
+               .ffn = 32768,
+               .vocab = 51200,
+               .is_gated = false,
+               .is_tied = true};
+  job.states = StateLayout::kZero1;
+  job.kernels = LayerKernels::kUnfused;
+  job.kept = KeptActivations::kLayerInputs;
+  job.loss = LossKernels::kVocabParallel;
+  job.figure = MemoryFigure::kDevice;
+  job.sequence = 2048;
+  job.data_parallel = 4;
+  const double p = AllParameters(job), matrix = 51200.0 * 8192;
+  const double flat = 2 * 5e8 + 2 * 5e8 + 6 * p / 4 + 8 * matrix;
+  const double layer = LayerWorkingSet(job, LayerKind::kDense);
+  ASSERT_GT(layer, LossMemory(job).blocks);
+  EXPECT_DOUBLE_EQ(Part(EstimateMemory(job), "working_set"), layer + flat);
+  EXPECT_EQ(Part(EstimateMemory(job), "context"), 1573.0 * (1 << 20));
+}
+
 TEST(EstimateMemory, IsTheFullestStage) {
   FormulaJob job = Llama8b();
   job.states = StateLayout::kMegatron;

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "models/spec/sharding.h"
 #include "tests/support/sharded_step.h"
 
 namespace stepsim {
@@ -67,6 +68,51 @@ TEST(Fsdp1, HybridShardsUseTwoGroups) {
       EXPECT_THAT(ranks, ElementsAre(0, 1, 2, 3));
     }
   }
+}
+
+// PyTorch's rule: doubled while it divides the ranks and is below what is left.
+TEST(Fsdp1, GradientsAreDividedInTwoPlaces) {
+  EXPECT_EQ(PreDivideFactor(1), 1);
+  EXPECT_EQ(PreDivideFactor(2), 2);
+  EXPECT_EQ(PreDivideFactor(4), 2);
+  EXPECT_EQ(PreDivideFactor(6), 4);
+  EXPECT_EQ(PreDivideFactor(8), 4);
+  EXPECT_EQ(PreDivideFactor(64), 8);
+  const auto divisions = [](std::int64_t ranks) {
+    JobSpec job = JobOf();
+    job.gpus_per_node = ranks;
+    const StepRun run = RunJob(job, ThreeLayers());
+    const std::int64_t behind = run.Count("divide shard");
+    return std::pair(run.Count("divide") - behind, behind);
+  };
+  EXPECT_EQ(divisions(2), std::pair(std::int64_t{4}, std::int64_t{0}));
+  EXPECT_EQ(divisions(8), std::pair(std::int64_t{4}, std::int64_t{4}));
+}
+
+// Before each gather of forward all ranks compare what they are about to gather, and the host reads
+// the answer: nothing can be issued ahead. (The comparison itself takes no time here.)
+TEST(Fsdp1, TheFirstIterationChecksTheOrder) {
+  Durations durations;
+  durations.free = {"divide", "check order"};
+  JobSpec job = JobOf({.forward_prefetch = true, .iteration = FsdpIteration::kFirst});
+  const StepRun run = RunJob(job, ThreeLayers(), durations);
+  EXPECT_EQ(run.Count("check order"), 4);
+  // Root 0-6, embedding 6-8, then gathers of 6 and layers of 10 in turn.
+  EXPECT_EQ(run.Start("layers.0.op.forward"), 8 + 6);
+  EXPECT_EQ(run.Start("layers.1.op.forward"), 24 + 6);
+  EXPECT_EQ(run.Start("layers.2.op.forward"), 40 + 6);
+  EXPECT_EQ(run.Start("head.op.forward"), 56);
+  // Backward knows the order from the forward before it.
+  EXPECT_EQ(run.Start("layers.1.op.wgrad"), run.Start("layers.2.op.wgrad") + 20);
+}
+
+// NO_SHARD in another type: every pass casts the whole parameter.
+TEST(Fsdp1, NoShardCastsInEveryPass) {
+  const StepRun run =
+      RunJob(JobOf({.sharding_strategy = ShardingStrategy::kNoShard, .param_dtype = DType::kBf16}),
+             ThreeLayers());
+  EXPECT_EQ(run.Count("cast shard"), 2 * 4);
+  EXPECT_EQ(run.Count("all_gather"), 0);
 }
 
 // With no_sync every micro-step gathers twice and only the last one reduces; without, each reduces.

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "tests/support/sharded_step.h"
 
@@ -23,6 +24,18 @@ JobSpec JobOf(Fsdp2Plan plan = {}) {
 TEST(Fsdp2, DefaultMatchesTheSpecification) {
   const StepRun run = RunJob(JobOf(), ThreeLayers());
   ExpectLineByLine(run, Example("fsdp2-default"));
+}
+
+// Backward alone: what comes before takes no time. (Types and optimizer are such that no two kinds
+// of kernel are equal, which would cost the same.)
+TEST(Fsdp2, HybridTailMatchesTheSpecification) {
+  Durations durations;
+  durations.free = {"copy_in", "all_gather", "copy_out", "layers.0.op.forward",
+                    "layers.1.op.forward"};
+  JobSpec job = JobOf({.param_dtype = DType::kBf16, .reduce_dtype = DType::kFp32, .shard_size = 4});
+  job.optimizer = OptimizerKind::kAdamW;
+  const Workload two = WorkloadOf({{"layers.0", 0, 20}, {"layers.1", 0, 20}});
+  ExpectLineByLine(RunJob(job, two, durations), Example("fsdp2-hsdp-tail"), durations);
 }
 
 // Section 9: gathers twice and reduces once, the root only once because it stays gathered.
@@ -87,6 +100,54 @@ TEST(Fsdp2, TypesOnTheWire) {
     if (work == nullptr || run.graph.label(t).name.find("root") != std::string::npos) continue;
     EXPECT_EQ(work->bytes.value, kElements * (work->op == CollectiveOp::kAllGather ? 2 : 4));
   }
+}
+
+// Of 8 ranks 4 keep a copy between forward and backward: rank 0 gathers it from 0 to 3.
+TEST(Fsdp2, IntegerReshardGathersOverFewRanks) {
+  const StepRun run = RunJob(JobOf({.reshard_after_forward = "4"}), ThreeLayers());
+  int over_all = 0, over_few = 0;
+  for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+    const auto* work = std::get_if<CollectiveWork>(&run.graph.work(t));
+    if (work == nullptr || work->op != CollectiveOp::kAllGather) continue;
+    const auto& ranks = run.graph.group(work->group).ranks;
+    const bool is_backward = run.graph.label(t).phase == Phase::kBackward;
+    if (is_backward) {
+      EXPECT_THAT(ranks, ElementsAre(0, 1, 2, 3));
+    } else {
+      EXPECT_EQ(ranks.size(), 8u);
+    }
+    ++(is_backward ? over_few : over_all);
+  }
+  EXPECT_EQ(over_all, 4);
+  EXPECT_EQ(over_few, 4);
+  EXPECT_EQ(run.Count("reshard"), 4);
+}
+
+// fp16 sums are divided before, by a power of two near the root of the ranks, and behind; the other
+// types are averaged on the way. A factor of 1 divides nothing.
+TEST(Fsdp2, Fp16SumsAreDividedByKernels) {
+  const auto divisions = [](Fsdp2Plan plan) {
+    const StepRun run = RunJob(JobOf(std::move(plan)), ThreeLayers());
+    return std::pair(run.Count("divide"), run.Count("finish"));
+  };
+  EXPECT_EQ(divisions({}), std::pair(std::int64_t{0}, std::int64_t{0}));
+  EXPECT_EQ(divisions({.reduce_dtype = DType::kBf16}), std::pair(std::int64_t{0}, std::int64_t{4}));
+  EXPECT_EQ(divisions({.reduce_dtype = DType::kFp16}), std::pair(std::int64_t{4}, std::int64_t{4}));
+  EXPECT_EQ(divisions({.reduce_dtype = DType::kFp16, .gradient_divide_factor = 1}),
+            std::pair(std::int64_t{0}, std::int64_t{4}));  // the cast is left
+}
+
+// A first module whose inputs need no gradient has no hook: its reduction comes in the final
+// callback, behind the root's.
+TEST(Fsdp2, TheFirstModuleIsReducedLast) {
+  const StepRun run =
+      RunJob(JobOf({.wrap = WrapPolicy::kCustom, .wrap_modules = {"embedding", "layers.*"}}),
+             ThreeLayers());
+  std::vector<std::string> order;
+  for (const auto& [label, start] : run.starts) {
+    if (label.rfind("reduce_scatter ", 0) == 0) order.push_back(label.substr(15));
+  }
+  EXPECT_THAT(order, ElementsAre("layers.2", "layers.1", "layers.0", "root", "embedding"));
 }
 
 // Without prefetch a gather queues behind the reduce_scatter of the group before, and both are

@@ -125,12 +125,5 @@ TEST(AddTrust, WidensBeyondTheMeasuredSizes) {
   EXPECT_THAT(after.confidence, HasSubstr("outside the measured sizes"));
 }
 
-TEST(AddWarnings, SaysWhenItDoesNotFit) {
-  const StepReport report =
-      RunStep(testing::LoadShipped("llama-3.2-3b_ddp_16xa100", {"batch.micro_batch_size=64"}))
-          .report;
-  EXPECT_THAT(report.context.warnings, ElementsAre(HasSubstr("does not fit")));
-}
-
 }  // namespace
 }  // namespace stepsim

@@ -288,7 +288,7 @@ TEST(LoadJob, EveryProblemOfEveryFile) {
         "none; did you mean 'ddp'?\n"
         "job.yaml:6:1: found the unknown key 'typo', allowed: name, model, hardware, network, "
         "nodes, gpus_per_node, plan, batch, precision, kernels, attention, recompute, optimizer, "
-        "optimizer_impl, host, collectives, contention, simulate, mfu_convention\n"
+        "optimizer_impl, memory, host, collectives, contention, simulate, mfu_convention\n"
         "hardware/bad.yaml:1:1: hardware.gpu: missing, allowed: a mapping with name, peak, "
         "hbm_bandwidth, memory, sms and 8 optional keys\n"
         "hardware/bad.yaml:1:1: hardware.intra_node: missing, allowed: a mapping with type, "

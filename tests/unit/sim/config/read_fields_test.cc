@@ -111,6 +111,37 @@ TEST(ReadFields, EveryKind) {
   EXPECT_EQ(outcome.car.wheels[1].spokes, 5);
 }
 
+struct Trip {
+  std::vector<std::string> stops;
+};
+
+const StructTable<Trip>& TripFields() {
+  static const StructTable<Trip> table{Field("stops", &Trip::stops, "where it stops")};
+  return table;
+}
+
+TEST(ReadFields, ListsOfTexts) {
+  const auto read = [](std::string_view text, Trip& trip) {
+    FieldReading reading;
+    ReadStruct(ReadConfig(text, "trip.yaml"), TripFields(), "", trip, reading);
+    std::string errors;
+    for (const Diagnostic& d : reading.diagnostics.list()) errors += d.ToString() + "\n";
+    return errors;
+  };
+  Trip trip;
+  EXPECT_EQ(read("stops: [north, 12, 'a+b']\n", trip), "");
+  EXPECT_EQ(trip.stops, (std::vector<std::string>{"north", "12", "a+b"}));
+  Trip again;  // as written
+  FieldReading reading;
+  ReadStruct(WriteStruct(TripFields(), trip), TripFields(), "", again, reading);
+  EXPECT_EQ(again.stops, trip.stops);
+  EXPECT_EQ(read("stops: north\n", trip),
+            "trip.yaml:1:8: stops: found 'north', allowed: a list of texts\n");
+  EXPECT_EQ(read("stops: [[a]]\n", trip),
+            "trip.yaml:1:8: stops: found a list, allowed: a list of texts\n");
+  EXPECT_TRUE(WriteStruct(TripFields(), Trip{}).entries.empty());
+}
+
 TEST(ReadFields, EveryProblemAtOnce) {
   EXPECT_EQ(
       Read("is_fast: yes\ndoors: '4'\nshare: 1.5\nname: [a]\ncolour: bleu\ndtype: int64\n"

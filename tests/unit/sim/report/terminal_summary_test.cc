@@ -44,7 +44,7 @@ step 800 ms   MFU 40.0% (palm, peak 312 TFLOP/s dense bf16)   10,240 tokens/s/GP
   bubble         0 s         host       8.00 ms   1.0%  idle           0 s
 exposed at   gradient_reduce 92.0 ms (11.5%), optimizer 4.00 ms (0.5%)
 hidden       58.3% of 240 ms communication
-memory       54.7 GiB of 80.0 GiB; optimizer states 23.9 GiB, activations 18.7 GiB
+memory       54.7 GiB of 80.0 GiB; optimizer states 23.9 GiB, activations 18.7 GiB, parameters 12.0 GiB
   exposed       size  if removed  collective: cause
   88.0 ms    1.58 GB      -11.0%  all_reduce bucket 5: ready last, nothing left to hide behind
   4.00 ms        8 B       -0.5%  all_reduce norm: latency
@@ -67,7 +67,7 @@ step 800 ms   MFU 40.0% (palm, peak 312 TFLOP/s dense bf16)
 exposed at   gradient_reduce 92.0 ms (11.5%), optimizer 4.00 ms (0.5%)
 hidden       58.3% of 240 ms communication
 memory       54.7 GiB of 80.0 GiB; optimizer states 23.9 GiB, activations
-             18.7 GiB
+             18.7 GiB, parameters 12.0 GiB
   exposed       size  if removed  collective: cause
   88.0 ms    1.58 GB      -11.0%  all_reduce bucket 5: ready last, nothing left
                                   to hide behind

@@ -1,0 +1,110 @@
+// Does the advice hold what it promises? Every change that is said to fit is made as a user would
+// make it, with --set, and its peak compared with the number in the text.
+#include "models/memory_advice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "models/run_step.h"
+#include "sim/base/diagnostics.h"
+#include "tests/support/shipped.h"
+
+namespace stepsim {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr const char* kDdp = "llama-3.2-3b_ddp_16xa100";
+const std::vector<std::string> kLarge = {"batch.micro_batch_size=4",
+                                         "batch.gradient_accumulation_steps=1"};
+
+std::vector<std::string> Words(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+std::vector<std::string> With(std::vector<std::string> sets, const std::vector<std::string>& more) {
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
+TEST(MemoryAdvice, EveryChangeThatIsSaidToFitFits) {
+  const ResolvedJob job = testing::LoadShipped(kDdp, kLarge);
+  ASSERT_GT(RunStep(job).report.memory.total, job.job.memory_limit());
+  const MemoryAdvice advice = AdviseMemory(job.job);
+  ASSERT_THAT(advice.fits, Not(IsEmpty()));
+  for (const TriedChange& change : advice.fits) {
+    SCOPED_TRACE(change.settings);
+    std::vector<std::string> sets = With(kLarge, Words(change.settings));
+    if (change.settings == "plan.strategy=fsdp2") sets.insert(sets.begin(), "plan.ddp=null");
+    const StepReport changed = RunStep(testing::LoadShipped(kDdp, sets)).report;
+    EXPECT_EQ(changed.memory.total, change.needed);
+    EXPECT_LE(changed.memory.total, job.job.memory_limit());
+    EXPECT_EQ(changed.account().step, change.step);
+  }
+}
+
+// A warning, with the same hints, unless failing was asked for.
+TEST(MemoryAdvice, WarnsWithWhatWouldFit) {
+  const StepReport report = RunStep(testing::LoadShipped(kDdp, kLarge)).report;
+  EXPECT_THAT(
+      report.context.warnings,
+      AllOf(Contains(StartsWith("does not fit: ")),
+            Contains(AllOf(StartsWith("would fit with "), HasSubstr("batch.micro_batch_size=1 ")))));
+}
+
+TEST(MemoryAdvice, SilentWhenItFits) {
+  const StepReport report =
+      RunStep(testing::LoadShipped("gpt2_ddp_8xa100", {"memory.fail_on_oom=true"})).report;
+  EXPECT_THAT(report.context.warnings, Each(Not(HasSubstr("fit"))));
+}
+
+std::string FailureOf(const std::vector<std::string>& sets) {
+  try {
+    RunStep(testing::LoadShipped(kDdp, With(sets, {"memory.fail_on_oom=true"})));
+  } catch (const SimulationError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(MemoryAdvice, FailsOnRequest) {
+  EXPECT_THAT(FailureOf(kLarge),
+              AllOf(StartsWith("out of memory: "), HasSubstr("80.0 GiB per GPU"),
+                    HasSubstr("\n  at loss.cross_entropy"), HasSubstr("activations "),
+                    HasSubstr("\n  would fit with\n    --set ")));
+}
+
+// Parameters and optimizer states alone are larger than the limit, however they are cut.
+TEST(MemoryAdvice, SaysTheLeastWhenNothingFits) {
+  const std::string failure = FailureOf({"memory.limit=2 GiB"});
+  EXPECT_THAT(failure, HasSubstr("nothing that was tried makes it fit; the least is with\n    "
+                                 "--set "));
+  EXPECT_THAT(failure, HasSubstr("2.00 GiB per GPU"));
+}
+
+// No single change is enough, but several are: said as one.
+TEST(MemoryAdvice, ChangesTogether) {
+  const MemoryAdvice advice =
+      AdviseMemory(testing::LoadShipped(kDdp, With(kLarge, {"memory.limit=12 GiB"})).job);
+  for (const TriedChange& change : advice.fits) {
+    EXPECT_GT(Words(change.settings).size(), 1u) << change.settings;
+    EXPECT_LE(change.needed, Bytes{std::int64_t{12} << 30});
+  }
+  EXPECT_LE(advice.least.needed, Bytes{std::int64_t{12} << 30});
+}
+
+}  // namespace
+}  // namespace stepsim
