@@ -92,7 +92,10 @@ Bytes OptimizerWorkspace(const JobSpec& job, const Workload& workload) {
   // foreach: the square roots of all second moments; one by one: a root and a quotient at a time.
   if (is_adam && job.optimizer_impl == OptimizerImpl::kForeach) workspace += all;
   if (is_adam && job.optimizer_impl == OptimizerImpl::kForLoop) workspace += largest * 2;
-  if (sharding.has_master && sharding.gradient != sharding.storage) workspace += all;
+  // Megatron casts 16-bit main gradients for the master's step; ZeRO's strategy tells of its own.
+  const bool casts = job.plan.strategy == "megatron" && sharding.has_master &&
+                     sharding.gradient != sharding.storage;
+  if (casts) workspace += all;
   return workspace;
 }
 

@@ -32,7 +32,7 @@ struct GradientLife {
 GradientLife GradientLifeOf(const JobSpec& job);
 
 // What the optimizer's step takes for itself: torch's foreach AdamW makes one list of tensors as
-// large as the parameters it works on; a master copy's gradient is cast where types differ.
+// large as the parameters it works on; Megatron casts the gradients of a master copy.
 Bytes OptimizerWorkspace(const JobSpec& job, const Workload& workload);
 
 }  // namespace stepsim

@@ -43,6 +43,23 @@ TEST_F(Cli, RunPrintsTheSummary) {
   EXPECT_EQ(answer.out.find('\033'), std::string::npos);  // no colour into a file
 }
 
+// 1e9 parameters in fp32 need 4 GB, and as much of gradients and of buckets.
+TEST_F(Cli, AJobThatDoesNotFitFailsOnRequest) {
+  const std::string job = Write("job.yaml", kJob);
+  const std::vector<std::string> run = {"run", job, "--set", "memory.limit=8 GB"};
+  const Answer warned = Ask(run);
+  EXPECT_EQ(warned.status, kExitSuccess);
+  EXPECT_THAT(warned.out, HasSubstr("DOES NOT FIT"));
+  std::vector<std::string> failing = run;
+  failing.insert(failing.end(), {"--set", "memory.fail_on_oom=true", "--export", "-"});
+  const Answer failed = Ask(failing);
+  EXPECT_EQ(failed.status, kExitCannotRun);
+  EXPECT_EQ(failed.out, "");
+  EXPECT_THAT(failed.err, StartsWith("error: out of memory: "));
+  EXPECT_THAT(failed.err, HasSubstr("parameters 3.73 GiB"));
+  EXPECT_THAT(failed.err, HasSubstr("--set plan.strategy=fsdp2"));
+}
+
 TEST_F(Cli, ColourOnATerminalOnly) {
   const std::string job = Write("job.yaml", kJob);
   EXPECT_THAT(Ask({"run", job}, "", true).out, HasSubstr("\033["));

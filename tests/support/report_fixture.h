@@ -85,7 +85,11 @@ inline StepReport HandMadeReport() {
                            {"optimizer_states", {25'700'000'000}},
                            {"gradients", {0}},
                            {"activations", {20'100'000'000}}};
-  report.memory.total = {58'700'000'000};
+  report.memory.total = report.memory.reserved = {58'700'000'000};
+  report.memory.allocated = {57'000'000'000};
+  report.memory.task = "layers.0.qkv.wgrad";
+  report.memory.phase = Phase::kBackward;
+  report.memory.time = Milliseconds(300);
   return report;
 }
 

@@ -134,14 +134,15 @@ TEST(OptimizerWorkspace, ByImplementation) {
   EXPECT_EQ(OptimizerWorkspace(job, workload), Bytes{0});
 }
 
-// DeepSpeed casts its partition of 16-bit gradients to fp32; Megatron's main gradients are fp32.
+// Megatron's main gradients are fp32 by default; 16-bit ones are cast for the master's step.
 TEST(OptimizerWorkspace, MasterGradients) {
-  JobSpec job = JobWith("zero");
+  JobSpec job = JobWith("megatron");
+  job.plan.megatron.use_distributed_optimizer = true;
   job.optimizer_impl = OptimizerImpl::kFused;
   const Workload workload = OfParameters(8000, DType::kBf16);
-  EXPECT_EQ(OptimizerWorkspace(job, workload), Bytes{4 * 1000});
-  job.plan.strategy = "megatron";
   EXPECT_EQ(OptimizerWorkspace(job, workload), Bytes{0});
+  job.plan.megatron.grad_reduce_in_fp32 = false;
+  EXPECT_EQ(OptimizerWorkspace(job, workload), Bytes{4 * 1000});
 }
 
 }  // namespace

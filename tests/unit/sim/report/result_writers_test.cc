@@ -54,6 +54,11 @@ TEST(ResultJson, HasTheSchemasFields) {
   EXPECT_DOUBLE_EQ(result.at("tflops_per_gpu"), 124.8);
   EXPECT_EQ(result.at("peak_memory_bytes").at("optimizer_states"), 25'700'000'000);
   EXPECT_EQ(result.at("peak_memory_bytes").at("total"), 58'700'000'000);
+  EXPECT_EQ(result.at("peak_memory_at").at("task"), "layers.0.qkv.wgrad");
+  EXPECT_EQ(result.at("peak_memory_at").at("phase"), "backward");
+  EXPECT_DOUBLE_EQ(result.at("peak_memory_at").at("time_s").get<double>(), 0.3);
+  EXPECT_EQ(result.at("peak_allocated_bytes"), 57'000'000'000);
+  EXPECT_EQ(result.at("peak_memory_rank"), 0);
   EXPECT_EQ(result.at("bubble_fraction"), 0.0);
   EXPECT_EQ(result.at("warnings"), json::array());
   EXPECT_EQ(result.at("assumptions"), json::parse(R"([{"field": "plan.ddp.bucket_cap_mb",
