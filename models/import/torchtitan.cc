@@ -198,6 +198,7 @@ class TorchtitanReader {
     for (const Flavor& row : kFlavors) {
       if (row.name == name && row.flavor == flavor) {
         keys_.Set("model", MakeText(std::string(row.model)), "model.flavor");
+        is_shipped_ = true;
         return;
       }
     }
@@ -296,21 +297,40 @@ class TorchtitanReader {
     return false;
   }
 
-  // FSDP2 around every transformer block; with replicas HSDP. Gradients of every micro-step are
-  // reduced.
+  // FSDP2; with replicas HSDP. Gradients of every micro-step are reduced.
   void SetFsdp(std::string_view shard_key, std::string_view replicate_key, std::int64_t replicate,
                std::int64_t shards) {
     keys_.Set("plan.strategy", "fsdp2", shard_key);
     if (replicate > 1) keys_.Set("plan.fsdp2.shard_size", shards, replicate_key);
     const std::string reduce = keys_.Word("training.mixed_precision_reduce", "fp32", kDtypes);
     keys_.Set("plan.fsdp2.reduce_dtype", reduce, "training.mixed_precision_reduce");
-    const std::string_view key = keys_.FirstOf(
-        {"parallelism.fsdp_reshard_after_forward", "training.fsdp_reshard_after_forward"});
     constexpr std::array kPolicies = {WordPair{"default", "auto"}, WordPair{"always", "true"},
                                       WordPair{"never", "false"}};
-    if (!key.empty()) {
-      keys_.Set("plan.fsdp2.reshard_after_forward", keys_.Word(key, "auto", kPolicies), key);
+    const std::string_view key = keys_.FirstOf(
+        {"parallelism.fsdp_reshard_after_forward", "training.fsdp_reshard_after_forward"});
+    const std::string policy = key.empty() ? "auto" : keys_.Word(key, "auto", kPolicies);
+    if (!key.empty()) keys_.Set("plan.fsdp2.reshard_after_forward", policy, key);
+    if (is_shipped_) SetGroups(policy);
+  }
+
+  // The embedding, every block, and the last norm with the head, which backward needs first: they
+  // stay gathered unless the policy is `always`. Its models do not tie the head to the embedding.
+  void SetGroups(const std::string& policy) {
+    keys_.Set("plan.fsdp2.wrap", "custom");
+    keys_.Set("plan.fsdp2.wrap_modules", List({"embedding", "layers.*", "final_norm+head"}));
+    if (policy == "auto") {
+      keys_.Set("plan.fsdp2.keep_after_forward", List({"final_norm", "head"}));
     }
+  }
+
+  ConfigNode List(std::initializer_list<std::string_view> words) const {
+    ConfigNode list;
+    list.kind = ConfigNode::Kind::kSequence;
+    list.place = keys_.PlaceOf("");
+    for (const std::string_view word : words) {
+      list.items.push_back(MakeText(std::string(word), list.place));
+    }
+    return list;
   }
 
   // `replicate` with buckets of 100 MB; every micro-step reduces.
@@ -333,6 +353,7 @@ class TorchtitanReader {
   }
 
   KeyReader keys_;
+  bool is_shipped_ = false;  // the model
   std::optional<std::int64_t> gpus_;
   ImportedJob& job_;
 };

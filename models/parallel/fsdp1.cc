@@ -124,10 +124,11 @@ class Fsdp1 : public GroupedStrategy {
 
   void PreForward(const Moment& moment, std::size_t g) override {
     RankProgram& rank = moment.rank;
-    if (IsFirstIteration() && moment.is_first_microstep) CheckOrder(rank, g);
+    const bool knows_order = !IsFirstIteration() || !moment.is_first_microstep;
+    if (!knows_order) CheckOrder(rank, g);
     Unshard(rank, g);
     WaitForGathers(rank, g);
-    const bool prefetches = plan_.forward_prefetch && !IsFirstIteration() && !is_ideal_;
+    const bool prefetches = plan_.forward_prefetch && knows_order && !is_ideal_;
     if (prefetches && g + 1 < group_count()) Unshard(rank, g + 1);
   }
 

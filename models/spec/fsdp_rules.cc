@@ -52,9 +52,11 @@ constexpr std::array kFsdp1Rows = {
                    KeepsUnits},
     IneffectiveKey{"plan.fsdp1.backward_prefetch", kIdeal, IsIdeal},
     IneffectiveKey{"plan.fsdp1.forward_prefetch", kIdeal, IsIdeal},
-    IneffectiveKey{
-        "plan.fsdp1.forward_prefetch", "plan.fsdp1.iteration: first, which does not know the order",
-        [](const JobSpec& j) { return j.plan.fsdp1.iteration == FsdpIteration::kFirst; }},
+    IneffectiveKey{"plan.fsdp1.forward_prefetch",
+                   "plan.fsdp1.iteration: first, which does not know the order",
+                   [](const JobSpec& j) {
+                     return j.plan.fsdp1.iteration == FsdpIteration::kFirst && HasOneMicrostep(j);
+                   }},
     IneffectiveKey{"plan.fsdp1.limit_all_gathers", kIdeal, IsIdeal},
     IneffectiveKey{"plan.fsdp1.separate_reduce_group", kIdeal, IsIdeal},
     IneffectiveKey{"plan.fsdp1.no_sync", kOneMicrostep, HasOneMicrostep},

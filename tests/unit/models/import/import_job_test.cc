@@ -58,7 +58,9 @@ TEST(ImportJob, IsTheJobThatOneWouldWriteByHand) {
   const ResolvedJob imported = Titan().Load();
   const ResolvedJob by_hand = LoadJobText(
       "{name: x, model: llama-3-8b, hardware: box, nodes: 2, plan: {strategy: fsdp2, fsdp2: "
-      "{reduce_dtype: fp32}}, batch: {micro_batch_size: 2, sequence_length: 64}, precision: "
+      "{reduce_dtype: fp32, wrap: custom, wrap_modules: [embedding, 'layers.*', final_norm+head], "
+      "keep_after_forward: [final_norm, head]}}, batch: {micro_batch_size: 2, sequence_length: "
+      "64}, precision: "
       "{compute: bf16, parameters: fp32}, optimizer: adamw, optimizer_impl: fused}",
       "hand.yaml", {}, ImportConfigs());
   EXPECT_EQ(imported.resolved_json, by_hand.resolved_json);

@@ -74,6 +74,20 @@ TEST(Torchtitan, ReplicatesAndShards) {
               HasSubstr("found 0, allowed: a whole number from 1 to 10000000, or -1"));
 }
 
+// apply_fsdp: [norm, output] is resharded under `always` alone.
+TEST(Torchtitan, WrapsAsItsModelsAreWrapped) {
+  const auto plan = [](const std::string& policy) {
+    return Titan("[parallelism]\nfsdp_reshard_after_forward = \"" + policy + "\"\n")
+        .Load()
+        .job.plan.fsdp2;
+  };
+  EXPECT_THAT(plan("default").wrap_modules,
+              ::testing::ElementsAre("embedding", "layers.*", "final_norm+head"));
+  EXPECT_THAT(plan("default").keep_after_forward, ::testing::ElementsAre("final_norm", "head"));
+  EXPECT_TRUE(plan("always").keep_after_forward.empty());
+  EXPECT_TRUE(plan("never").keep_after_forward.empty());
+}
+
 TEST(Torchtitan, OneGpuHasNothingToShare) {
   Import import = Titan("");
   import.sets = {"hardware=box", "nodes=1", "gpus_per_node=1"};

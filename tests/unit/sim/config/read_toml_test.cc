@@ -67,6 +67,11 @@ TEST(ReadToml, AnErrorHasItsPlace) {
   EXPECT_NE(ErrorOf("[a\nb = 1\n").find("a.toml:1:"), std::string::npos);
   EXPECT_NE(ErrorOf("a = '\xFF'").find("a.toml:1:"), std::string::npos);
   EXPECT_NE(ErrorOf(std::string_view("a\0b", 3)).find("a.toml:1:"), std::string::npos);
+  // Found by a fuzzer: the parser takes a control character for a part of a key.
+  EXPECT_EQ(ErrorOf("a = 1\n[\x1C"
+                    "a.b]\n"),
+            "a.toml:2:2: found the byte 0x1C, allowed: a text file in UTF-8 (is this a binary "
+            "file?)");
   EXPECT_EQ(ErrorOf("# nothing\n"),
             "a.toml: found an empty file, allowed: TOML with 'key = value'");
 }
