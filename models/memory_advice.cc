@@ -22,8 +22,9 @@ bool Uses(const JobSpec& job, std::string_view strategy) { return job.plan.strat
 bool IsTransformer(const JobSpec& job) {
   return std::holds_alternative<TransformerSpec>(job.model.network);
 }
-bool IsReplicated(const JobSpec& job) {
-  return (Uses(job, "ddp") || Uses(job, "none")) && job.gpus() > 1;
+void UseFsdp2(JobSpec& job) {
+  job.plan.strategy = "fsdp2";
+  job.plan.fsdp2 = {};
 }
 
 struct Change {
@@ -50,11 +51,10 @@ constexpr std::array kChanges = {
     Change{"kernels=compiled",
            [](const JobSpec& j) { return IsTransformer(j) && j.kernels == KernelMode::kEager; },
            [](JobSpec& j) { j.kernels = KernelMode::kCompiled; }},
-    Change{"plan.strategy=fsdp2", IsReplicated,
-           [](JobSpec& j) {
-             j.plan.strategy = "fsdp2";
-             j.plan.fsdp2 = {};
-           }},
+    Change{"plan.ddp=null plan.strategy=fsdp2",
+           [](const JobSpec& j) { return Uses(j, "ddp") && j.gpus() > 1; }, UseFsdp2},
+    Change{"plan.strategy=fsdp2", [](const JobSpec& j) { return Uses(j, "none") && j.gpus() > 1; },
+           UseFsdp2},
     Change{"plan.megatron.use_distributed_optimizer=true",
            [](const JobSpec& j) {
              return Uses(j, "megatron") && !j.plan.megatron.use_distributed_optimizer;
@@ -275,11 +275,22 @@ std::string Failure(const StepReport& report, const MemoryAdvice& advice) {
       Remedy(advice, report.account().step, "\n    ", "", "--set "));
 }
 
+// As Megatron's arguments warn: the fused kernel makes the scores anew anyway.
+bool RecomputesForNothing(const JobSpec& job) {
+  return job.recompute.IsSelective(RecomputePolicy::kModules) && job.recompute.modules.core_attn &&
+         job.attention == AttentionKind::kFlash;
+}
+
 }  // namespace
 
 MemoryAdvice AdviseMemory(const JobSpec& job) { return Adviser(job).Advise(); }
 
 void CheckMemoryFits(const JobSpec& job, StepReport* report) {
+  if (RecomputesForNothing(job)) {
+    report->context.warnings.push_back(
+        "recompute.modules.core_attn runs attention again for nothing: flash attention keeps no "
+        "scores, its backward makes them anew anyway");
+  }
   std::string warning = MemoryWarning(*report);
   if (warning.empty()) return;
   const MemoryAdvice advice = AdviseMemory(job);

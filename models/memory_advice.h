@@ -30,6 +30,7 @@ MemoryAdvice AdviseMemory(const JobSpec& job);
 
 // For a report of a job that does not fit: warns with what would make it fit, or, with
 // memory.fail_on_oom, throws a SimulationError that says how much is needed, of what and when.
+// Warns as well of recomputation that saves nothing.
 void CheckMemoryFits(const JobSpec& job, StepReport* report);
 
 }  // namespace stepsim

@@ -47,8 +47,7 @@ TEST(MemoryAdvice, EveryChangeThatIsSaidToFitFits) {
   ASSERT_THAT(advice.fits, Not(IsEmpty()));
   for (const TriedChange& change : advice.fits) {
     SCOPED_TRACE(change.settings);
-    std::vector<std::string> sets = With(kLarge, Words(change.settings));
-    if (change.settings == "plan.strategy=fsdp2") sets.insert(sets.begin(), "plan.ddp=null");
+    const std::vector<std::string> sets = With(kLarge, Words(change.settings));
     const StepReport changed = RunStep(testing::LoadShipped(kDdp, sets)).report;
     EXPECT_EQ(changed.memory.total, change.needed);
     EXPECT_LE(changed.memory.total, job.job.memory_limit());
@@ -59,10 +58,10 @@ TEST(MemoryAdvice, EveryChangeThatIsSaidToFitFits) {
 // A warning, with the same hints, unless failing was asked for.
 TEST(MemoryAdvice, WarnsWithWhatWouldFit) {
   const StepReport report = RunStep(testing::LoadShipped(kDdp, kLarge)).report;
-  EXPECT_THAT(
-      report.context.warnings,
-      AllOf(Contains(StartsWith("does not fit: ")),
-            Contains(AllOf(StartsWith("would fit with "), HasSubstr("batch.micro_batch_size=1 ")))));
+  EXPECT_THAT(report.context.warnings,
+              AllOf(Contains(StartsWith("does not fit: ")),
+                    Contains(AllOf(StartsWith("would fit with "),
+                                   HasSubstr("batch.micro_batch_size=1 ")))));
 }
 
 TEST(MemoryAdvice, SilentWhenItFits) {
@@ -93,6 +92,17 @@ TEST(MemoryAdvice, SaysTheLeastWhenNothingFits) {
   EXPECT_THAT(failure, HasSubstr("nothing that was tried makes it fit; the least is with\n    "
                                  "--set "));
   EXPECT_THAT(failure, HasSubstr("2.00 GiB per GPU"));
+}
+
+// Megatron warns of the same.
+TEST(MemoryAdvice, FlashAttentionHasNothingToRecompute) {
+  const std::vector<std::string> selective = {"recompute.granularity=selective"};
+  const auto warnings = [&](const std::vector<std::string>& sets) {
+    return RunStep(testing::LoadShipped("gpt2_ddp_8xa100", With(selective, sets)))
+        .report.context.warnings;
+  };
+  EXPECT_THAT(warnings({}), Contains(HasSubstr("runs attention again for nothing")));
+  EXPECT_THAT(warnings({"recompute.policy=op"}), IsEmpty());
 }
 
 // No single change is enough, but several are: said as one.
