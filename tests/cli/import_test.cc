@@ -54,7 +54,10 @@ TEST_F(CliImport, RunsEveryShippedExample) {
     const Answer answer = AskFrom(more);
     EXPECT_EQ(answer.status, kExitSuccess) << answer.err;
     const auto result = nlohmann::json::parse(answer.out);
-    EXPECT_TRUE(result["warnings"].empty() || from.find("zero3") != std::string::npos);
+    // Of ZeRO-3 per micro-step, and of core_attn with flash attention, as Megatron itself warns.
+    const bool may_warn =
+        from.find("zero3") != std::string::npos || from.find("megatron") != std::string::npos;
+    EXPECT_TRUE(result["warnings"].empty() || may_warn) << result["warnings"];
     return result["resolved"]["plan"]["strategy"].get<std::string>();
   };
   EXPECT_EQ(strategy(kTitan, {}), "fsdp2");
