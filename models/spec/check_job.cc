@@ -31,7 +31,7 @@ bool KeepsFirstBuckets(const JobSpec& job) {
   return job.plan.ddp.find_unused_parameters && !job.plan.ddp.static_graph;
 }
 bool HasOneBucket(const JobSpec& job) {
-  return UsesDdp(job) && job.plan.ddp.iteration == DdpIteration::kFirst && !KeepsFirstBuckets(job);
+  return UsesDdp(job) && job.plan.ddp.iteration == TrainingIteration::kFirst && !KeepsFirstBuckets(job);
 }
 bool UsesGraphs(const JobSpec& job) { return job.host.cuda_graphs; }
 bool HasCapList(const JobSpec& job) { return !job.plan.ddp.bucket_cap_mb_list.empty(); }

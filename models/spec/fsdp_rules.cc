@@ -55,7 +55,7 @@ constexpr std::array kFsdp1Rows = {
     IneffectiveKey{"plan.fsdp1.forward_prefetch",
                    "plan.fsdp1.iteration: first, which does not know the order",
                    [](const JobSpec& j) {
-                     return j.plan.fsdp1.iteration == FsdpIteration::kFirst && HasOneMicrostep(j);
+                     return j.plan.fsdp1.iteration == TrainingIteration::kFirst && HasOneMicrostep(j);
                    }},
     IneffectiveKey{"plan.fsdp1.limit_all_gathers", kIdeal, IsIdeal},
     IneffectiveKey{"plan.fsdp1.separate_reduce_group", kIdeal, IsIdeal},
@@ -121,7 +121,7 @@ class FsdpChecker {
     const Fsdp1Plan& plan = job_.plan.fsdp1;
     CheckWrap("plan.fsdp1", plan.wrap, plan.wrap_modules);
     CheckOffload("plan.fsdp1.cpu_offload", plan.cpu_offload);
-    if (plan.iteration == FsdpIteration::kFirst && job_.simulate.steps > 1) {
+    if (plan.iteration == TrainingIteration::kFirst && job_.simulate.steps > 1) {
       problems_.Report("simulate.steps",
                        fmt::format("found {} with plan.fsdp1.iteration: first, which comes once, "
                                    "allowed: 1",

@@ -12,6 +12,7 @@
 #include "models/spec/host_spec.h"
 #include "models/spec/memory_spec.h"
 #include "models/spec/model.h"
+#include "models/spec/training_iteration.h"
 #include "models/spec/zero_spec.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
@@ -21,7 +22,6 @@
 namespace stepsim {
 
 enum class CommHook { kNone, kFp16Compress, kBf16Compress };
-enum class DdpIteration { kSteady, kFirst };
 
 // PyTorch DistributedDataParallel; reference: torch 2.x, defaults as its constructor has them.
 struct DdpPlan {
@@ -33,7 +33,7 @@ struct DdpPlan {
   bool static_graph = false;
   bool broadcast_buffers = true;
   CommHook comm_hook = CommHook::kNone;
-  DdpIteration iteration = DdpIteration::kSteady;
+  TrainingIteration iteration = TrainingIteration::kSteady;
   bool no_sync = true;  // accumulate without reducing in between
 };
 

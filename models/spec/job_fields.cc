@@ -10,10 +10,6 @@ constexpr std::array kCommHookNames = {
     EnumName<CommHook>{CommHook::kFp16Compress, "fp16_compress"},
     EnumName<CommHook>{CommHook::kBf16Compress, "bf16_compress"},
 };
-constexpr std::array kIterationNames = {
-    EnumName<DdpIteration>{DdpIteration::kSteady, "steady"},
-    EnumName<DdpIteration>{DdpIteration::kFirst, "first"},
-};
 constexpr std::array kOptimizerNames = {
     EnumName<OptimizerKind>{OptimizerKind::kAdamW, "adamw"},
     EnumName<OptimizerKind>{OptimizerKind::kSgd, "sgd"},
@@ -113,9 +109,10 @@ const StructTable<BatchSpec>& BatchFields() {
             "micro-steps of an optimizer step")
           .Range(1, 4096)
           .Aliases({"gradient_accumulation", "grad_accum"}),
-      Field("global_batch_size", &BatchSpec::global_batch_size,
-            "samples of an optimizer step over all GPUs; instead of gradient_accumulation_steps, or "
-            "of micro_batch_size")
+      Field(
+          "global_batch_size", &BatchSpec::global_batch_size,
+          "samples of an optimizer step over all GPUs; instead of gradient_accumulation_steps, or "
+          "of micro_batch_size")
           .Unset("micro_batch_size x gradient_accumulation_steps x GPUs")
           .Range(1, 1e12)
           .Aliases({"train_batch_size", "gbs"}),
@@ -191,8 +188,8 @@ const StructTable<JobSpec>& JobFields() {
 
 bool IsFirstIteration(const JobSpec& job) {
   const ParallelPlan& plan = job.plan;
-  return (plan.strategy == "ddp" && plan.ddp.iteration == DdpIteration::kFirst) ||
-         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == FsdpIteration::kFirst) ||
+  return (plan.strategy == "ddp" && plan.ddp.iteration == TrainingIteration::kFirst) ||
+         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == TrainingIteration::kFirst) ||
          (plan.strategy == "megatron" && plan.megatron.is_first_iteration());
 }
 
