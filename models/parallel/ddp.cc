@@ -1,5 +1,5 @@
-// PyTorch DistributedDataParallel, hook by hook: reference/schedules "PyTorch DDP" as retold in
-// models/README.md, "DDP".
+// PyTorch DistributedDataParallel, hook by hook: models/README.md,
+// "DDP".
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// PyTorch FSDP1 (FullyShardedDataParallel), hook by hook: reference/schedules "FSDP1" as retold in
-// models/README.md, "FSDP1".
+// PyTorch FSDP1 (FullyShardedDataParallel), hook by hook: models/README.md,
+// "FSDP1".
 #include <cstddef>
 #include <deque>
 #include <optional>

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "models/spec/collective_spec.h"
@@ -101,6 +103,14 @@ struct JobSpec {
   std::int64_t gpus() const { return nodes * gpus_per_node; }
   Bytes memory_limit() const { return memory.limit.value_or(hardware.gpu.memory); }
 };
+
+// nullptr: a list of layers.
+inline const TransformerSpec* TransformerOf(const JobSpec& job) {
+  return std::get_if<TransformerSpec>(&job.model.network);
+}
+inline bool Uses(const JobSpec& job, std::string_view strategy) {
+  return job.plan.strategy == strategy;
+}
 
 HostTimes TimesOf(const JobSpec& job);
 StreamPriority PriorityOf(const JobSpec& job);  // of the communication streams
