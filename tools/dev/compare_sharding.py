@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fill_markers import fill_markers  # noqa: E402
 from plotting import DPI, MARKERS, PALETTE, plt, style  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -130,12 +131,6 @@ def side_by_side(rows):
     return table(lines, columns)
 
 
-def replace_block(text, name, block):
-    begin, end = f"<!-- {name} -->\n", "<!-- end -->"
-    start = text.index(begin) + len(begin)
-    return text[:start] + block + "\n" + text[text.index(end, start):]
-
-
 def plot_strategies(rows):
     figure, panels = plt.subplots(1, len(NETWORKS), figsize=(15, 5), sharey=True)
     for panel, network in zip(panels, NETWORKS):
@@ -193,16 +188,15 @@ def main():
     style()
     plot_strategies(strategies)
     plot_prefetch(prefetch)
-    readme = RESULTS / "README.md"
-    text = replace_block(readme.read_text(), "strategies", side_by_side(strategies))
-    text = replace_block(text, "prefetch", table(prefetch, {
-        "network": "network", "backward_prefetch": "depth", "step_ms": "step, ms",
-        "exposed_ms": "exposed, ms", "memory_gib": "memory, GiB"}))
-    text = replace_block(text, "accumulation", table(accumulation, {
-        "flavour": "flavour", "microsteps": "micro-steps", "step_ms": "step, ms",
-        "exposed_ms": "exposed, ms", "tokens_per_s_per_gpu": "tokens/s/GPU",
-        "memory_gib": "memory, GiB"}))
-    readme.write_text(text)
+    fill_markers(RESULTS / "README.md", {
+        "strategies": side_by_side(strategies),
+        "prefetch": table(prefetch, {
+            "network": "network", "backward_prefetch": "depth", "step_ms": "step, ms",
+            "exposed_ms": "exposed, ms", "memory_gib": "memory, GiB"}),
+        "accumulation": table(accumulation, {
+            "flavour": "flavour", "microsteps": "micro-steps", "step_ms": "step, ms",
+            "exposed_ms": "exposed, ms", "tokens_per_s_per_gpu": "tokens/s/GPU",
+            "memory_gib": "memory, GiB"})})
 
 
 if __name__ == "__main__":
