@@ -1,5 +1,5 @@
-// DDP's steps, built by the strategy and run by the engine, against the start times of the schedule
-// specification (tests/data/schedules.vec) and rules of its section on variants.
+// DDP's steps, built by the strategy and run by the engine, against the start times of the worked
+// schedules of tests/data/schedules.vec and the rules of models/README.md, "DDP".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // FSDP1's steps, built by the strategy and run by the engine, against the start times of the
-// schedule specification (tests/data/schedules.vec) and the rules of its section 2.
+// worked schedules of tests/data/schedules.vec and the rules of models/README.md, "FSDP1".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
