@@ -96,9 +96,9 @@ class EffectChecker {
     for (const IneffectiveKey& rule : rules) {
       const auto given = reading_.given.find(rule.path);
       if (given == reading_.given.end() || !rule.holds(job_)) continue;
-      const bool is_inside_another = std::any_of(
-          reported_.begin(), reported_.end(),
-          [&](const std::string& path) { return rule.path.substr(0, path.size()) == path; });
+      const bool is_inside_another =
+          std::any_of(reported_.begin(), reported_.end(),
+                      [&](const std::string& path) { return IsAtOrBelow(rule.path, path); });
       if (is_inside_another) continue;
       reported_.emplace_back(rule.path);
       const bool is_set = OriginText(given->second) == "--set";
@@ -110,6 +110,9 @@ class EffectChecker {
   }
 
  private:
+  static bool IsAtOrBelow(std::string_view key, const std::string& path) {
+    return key == path || key.starts_with(path + ".");
+  }
   std::string ReasonOf(std::string_view reason) const {
     return fmt::format(fmt::runtime(reason), fmt::arg("strategy", job_.plan.strategy));
   }
