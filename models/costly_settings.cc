@@ -19,7 +19,6 @@ struct CostlySetting {
   void (*make)(JobSpec&);
 };
 
-bool Uses(const JobSpec& job, std::string_view strategy) { return job.plan.strategy == strategy; }
 // With several micro-steps.
 bool Accumulates(const JobSpec& job, std::string_view strategy) {
   return Uses(job, strategy) && job.batch.gradient_accumulation_steps > 1;
@@ -108,8 +107,8 @@ void AddCostlySettings(const JobSpec& job, StepReport* report) {
     if (ToSeconds(now.step - then.step) < kLeastSaving * ToSeconds(now.step)) continue;
     const std::string what = fmt::format(
         fmt::runtime(setting.what), fmt::arg("microsteps", job.batch.gradient_accumulation_steps));
-    report->context.warnings.push_back(fmt::format(
-        "{}: {} with {}", what, Price(now, then, job.memory_limit()), setting.change));
+    report->context.warnings.push_back(
+        fmt::format("{}: {} with {}", what, Price(now, then, job.memory_limit()), setting.change));
   }
 }
 

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "models/spec/collective_spec.h"
@@ -12,6 +14,7 @@
 #include "models/spec/host_spec.h"
 #include "models/spec/memory_spec.h"
 #include "models/spec/model.h"
+#include "models/spec/training_iteration.h"
 #include "models/spec/zero_spec.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
@@ -21,7 +24,6 @@
 namespace stepsim {
 
 enum class CommHook { kNone, kFp16Compress, kBf16Compress };
-enum class DdpIteration { kSteady, kFirst };
 
 // PyTorch DistributedDataParallel; reference: torch 2.x, defaults as its constructor has them.
 struct DdpPlan {
@@ -33,7 +35,7 @@ struct DdpPlan {
   bool static_graph = false;
   bool broadcast_buffers = true;
   CommHook comm_hook = CommHook::kNone;
-  DdpIteration iteration = DdpIteration::kSteady;
+  TrainingIteration iteration = TrainingIteration::kSteady;
   bool no_sync = true;  // accumulate without reducing in between
 };
 
@@ -104,6 +106,14 @@ struct JobSpec {
   std::int64_t gpus() const { return nodes * gpus_per_node; }
   Bytes memory_limit() const { return memory.limit.value_or(hardware.gpu.memory); }
 };
+
+// nullptr: a list of layers.
+inline const TransformerSpec* TransformerOf(const JobSpec& job) {
+  return std::get_if<TransformerSpec>(&job.model.network);
+}
+inline bool Uses(const JobSpec& job, std::string_view strategy) {
+  return job.plan.strategy == strategy;
+}
 
 HostTimes TimesOf(const JobSpec& job);
 KernelMode LossKernels(const JobSpec& job);

@@ -10,10 +10,6 @@ constexpr std::array kCommHookNames = {
     EnumName<CommHook>{CommHook::kFp16Compress, "fp16_compress"},
     EnumName<CommHook>{CommHook::kBf16Compress, "bf16_compress"},
 };
-constexpr std::array kIterationNames = {
-    EnumName<DdpIteration>{DdpIteration::kSteady, "steady"},
-    EnumName<DdpIteration>{DdpIteration::kFirst, "first"},
-};
 constexpr std::array kOptimizerNames = {
     EnumName<OptimizerKind>{OptimizerKind::kAdamW, "adamw"},
     EnumName<OptimizerKind>{OptimizerKind::kSgd, "sgd"},
@@ -215,8 +211,8 @@ KernelMode LossKernels(const JobSpec& job) {
 
 bool IsFirstIteration(const JobSpec& job) {
   const ParallelPlan& plan = job.plan;
-  return (plan.strategy == "ddp" && plan.ddp.iteration == DdpIteration::kFirst) ||
-         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == FsdpIteration::kFirst) ||
+  return (plan.strategy == "ddp" && plan.ddp.iteration == TrainingIteration::kFirst) ||
+         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == TrainingIteration::kFirst) ||
          (plan.strategy == "megatron" && plan.megatron.is_first_iteration());
 }
 

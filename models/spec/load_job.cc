@@ -149,8 +149,8 @@ void RequireMapping(const ConfigNode& root) {
                                 DescribeFound(root)));
 }
 
-// A framework's file is full of keys for other cases: what it says without effect here is no mistake,
-// but noted; its defaults are not even that.
+// A framework's file is full of keys for other cases: what it says without effect here is no
+// mistake, but noted; its defaults are not even that.
 void NoteLayersWithoutEffect(const JobSpec& job, const JobLayers& layers, FieldReading& reading,
                              std::vector<std::string>& notes) {
   const std::vector<std::string_view> rules = KeysWithoutEffect(job);

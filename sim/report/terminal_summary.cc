@@ -24,7 +24,7 @@ constexpr std::size_t kListedWarnings = 2;
 constexpr std::size_t kLinesOfRemark = 2;
 constexpr std::size_t kLinesOfWarning = 3;
 constexpr std::size_t kLinesOfNote = 12;  // notes are asked for, and list things
-constexpr std::size_t kMostLines = 21;  // at full width
+constexpr std::size_t kMostLines = 21;    // at full width
 
 double MetricValue(const StepReport& report, std::string_view name) {
   const std::span<const Metric> metrics = Metrics();
