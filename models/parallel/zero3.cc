@@ -64,13 +64,17 @@ class Zero3 : public Strategy {
     if (IsModule(unit, op)) fetcher_.Release(moment.rank);
   }
 
-  // A checkpoint's rerun calls the modules' forward hooks again; the leaf module whose backward it
-  // is has all of its parameters.
+  // A checkpoint's rerun calls the modules' forward hooks again, of a leaf module around all of its
+  // operators; the one whose backward it is has all of its parameters.
   void BeforeRerunOf(const Moment& moment, std::int32_t unit, const Operator& op) override {
-    if (UsesParameters(op) && unit != leaf_) fetcher_.Fetch(moment.rank);
+    const bool begins =
+        IsLeaf(unit) ? unit != leaf_ && &op == &OperatorsOf(unit).front() : UsesParameters(op);
+    if (begins) fetcher_.Fetch(moment.rank);
   }
   void AfterRerunOf(const Moment& moment, std::int32_t unit, const Operator& op) override {
-    if (UsesParameters(op) && unit != leaf_) fetcher_.Release(moment.rank);
+    const bool ends =
+        IsLeaf(unit) ? unit != leaf_ && &op == &OperatorsOf(unit).back() : UsesParameters(op);
+    if (ends) fetcher_.Release(moment.rank);
   }
 
   // Gradients of a leaf module are handed over when all of it is done.
@@ -123,6 +127,9 @@ class Zero3 : public Strategy {
   }
 
   bool IsLeaf(std::int32_t unit) const { return fetcher_.modules().IsLeaf(unit); }
+  const std::vector<Operator>& OperatorsOf(std::int32_t unit) const {
+    return workload_.units[static_cast<std::size_t>(unit)].operators;
+  }
   bool IsModule(std::int32_t unit, const Operator& op) const {
     return !IsLeaf(unit) && UsesParameters(op);
   }

@@ -62,6 +62,8 @@ constexpr std::array kIneffective = {
                    [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
     IneffectiveKey{"kernels", "a model that is a list of layers",
                    [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
+    IneffectiveKey{"loss", "a model that is a list of layers",
+                   [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
     IneffectiveKey{"attention", "a model that is a list of layers",
                    [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
     IneffectiveKey{"optimizer_impl", "optimizer: none",

@@ -70,6 +70,8 @@ enum class OptimizerImpl { kForeach, kFused, kForLoop };
 
 // How the small kernels between the matrix products run.
 enum class KernelMode { kEager, kCompiled, kFused };
+// The loss, whose logits are the largest tensors of all: as the other kernels, or by itself.
+enum class LossMode { kAsKernels, kEager, kCompiled, kFused };
 enum class AttentionKind { kFlash, kUnfused };
 
 struct SimulateSpec {
@@ -89,6 +91,7 @@ struct JobSpec {
   BatchSpec batch;
   PrecisionSpec precision;
   KernelMode kernels = KernelMode::kEager;  // the memory-bound ones of a transformer
+  LossMode loss = LossMode::kAsKernels;
   AttentionKind attention = AttentionKind::kFlash;
   RecomputeSpec recompute;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
@@ -113,6 +116,7 @@ inline bool Uses(const JobSpec& job, std::string_view strategy) {
 }
 
 HostTimes TimesOf(const JobSpec& job);
+KernelMode LossKernels(const JobSpec& job);
 StreamPriority PriorityOf(const JobSpec& job);  // of the communication streams
 
 // Is the very first iteration asked for, which comes once and after nothing?

@@ -26,6 +26,12 @@ constexpr std::array kKernelModeNames = {
     EnumName<KernelMode>{KernelMode::kCompiled, "compiled"},
     EnumName<KernelMode>{KernelMode::kFused, "fused"},
 };
+constexpr std::array kLossNames = {
+    EnumName<LossMode>{LossMode::kAsKernels, "auto"},
+    EnumName<LossMode>{LossMode::kEager, "eager"},
+    EnumName<LossMode>{LossMode::kCompiled, "compiled"},
+    EnumName<LossMode>{LossMode::kFused, "fused"},
+};
 constexpr std::array kAttentionNames = {
     EnumName<AttentionKind>{AttentionKind::kFlash, "flash"},
     EnumName<AttentionKind>{AttentionKind::kUnfused, "unfused"},
@@ -163,6 +169,9 @@ const StructTable<JobSpec>& JobFields() {
       Field("kernels", &J::kernels, kKernelModeNames,
             "the memory-bound kernels of a transformer: PyTorch eager, torch.compile, or fused by "
             "hand (Apex, Transformer Engine, Liger)"),
+      Field("loss", &J::loss, kLossNames,
+            "the kernels of the cross entropy over the logits, which eager ones copy in fp32 three "
+            "times; auto: as kernels"),
       Field("attention", &J::attention, kAttentionNames,
             "flash: one kernel, the scores stay on chip; unfused: the scores go through HBM"),
       Field("recompute", &J::recompute, RecomputeFields(),
@@ -184,6 +193,20 @@ const StructTable<JobSpec>& JobFields() {
           .Choices({"palm", "megatron", "torchtitan", "causal"}),
   };
   return table;
+}
+
+KernelMode LossKernels(const JobSpec& job) {
+  switch (job.loss) {
+    case LossMode::kEager:
+      return KernelMode::kEager;
+    case LossMode::kCompiled:
+      return KernelMode::kCompiled;
+    case LossMode::kFused:
+      return KernelMode::kFused;
+    case LossMode::kAsKernels:
+      break;
+  }
+  return job.kernels;
 }
 
 bool IsFirstIteration(const JobSpec& job) {

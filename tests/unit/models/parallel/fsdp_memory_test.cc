@@ -139,6 +139,21 @@ TEST(Fsdp1Memory, SlowReductionsPileUpGradients) {
   EXPECT_EQ(Held(run).Gradients(run.Start("embedding.op.wgrad")), 3 + kHead);
 }
 
+// Section 2.3: on the reductions' stream the gradient is cast to the type of the reduction first.
+// So what the reduce_scatter reads, alive until it ends, is in fp32 here, twice what backward made.
+TEST(Fsdp1Memory, ReductionsReadGradientsOfTheirOwnType) {
+  const StepRun run =
+      RunJob(Fsdp1({.param_dtype = DType::kBf16, .reduce_dtype = DType::kFp32}), ThreeLayers());
+  const Held held(run);
+  const std::int64_t backward = run.Start("layers.2.op.wgrad");
+  const std::int64_t reduces = run.Start("reduce_scatter layers.2");
+  EXPECT_EQ(held.Bytes(backward + 19, "reduce_buffers"), 0);
+  EXPECT_EQ(held.Bytes(reduces + 5, "reduce_buffers"), kSize);
+  EXPECT_EQ(held.Bytes(reduces + 5, "unsharded_gradients"), kHead * kElements * 2);
+  EXPECT_EQ(held.Bytes(reduces + 6, "reduce_buffers"), 0);
+  ExpectMemoryReturns(run);
+}
+
 // With a host thread the output is taken when the gather is launched.
 TEST(Fsdp1Memory, OutputsAreTakenAtTheLaunch) {
   const Workload workload = ThreeLayers();
