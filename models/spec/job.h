@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/spec/collective_spec.h"
@@ -78,7 +79,8 @@ struct SimulateSpec {
 
 struct JobSpec {
   std::string name;
-  std::string file;  // as the user named it
+  std::string file;                // as the user named it
+  std::vector<std::string> given;  // keys that somebody wrote; sorted
   ModelSpec model;
   HardwareSpec hardware;
   std::int64_t nodes = 1;
@@ -104,6 +106,10 @@ struct JobSpec {
 
 HostTimes TimesOf(const JobSpec& job);
 StreamPriority PriorityOf(const JobSpec& job);  // of the communication streams
+
+// What makes the host wait for the device in the middle of a step ("DeepSpeed's stage 3"), which no
+// CUDA graph survives; empty: nothing.
+std::string_view HostWaitInStep(const JobSpec& job);
 
 // Is the very first iteration asked for, which comes once and after nothing?
 bool IsFirstIteration(const JobSpec& job);
