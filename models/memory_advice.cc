@@ -19,10 +19,7 @@
 namespace stepsim {
 namespace {
 
-bool Uses(const JobSpec& job, std::string_view strategy) { return job.plan.strategy == strategy; }
-bool IsTransformer(const JobSpec& job) {
-  return std::holds_alternative<TransformerSpec>(job.model.network);
-}
+bool IsTransformer(const JobSpec& job) { return TransformerOf(job) != nullptr; }
 // FSDP refuses a checkpoint over several layers.
 bool HasWideCheckpoints(const RecomputeSpec& recompute) {
   return recompute.method == RecomputeMethod::kUniform && recompute.num_layers > 1;

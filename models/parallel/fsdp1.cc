@@ -1,5 +1,5 @@
-// PyTorch FSDP1 (FullyShardedDataParallel), hook by hook: reference/schedules "FSDP1" as retold in
-// models/README.md, "FSDP1".
+// PyTorch FSDP1 (FullyShardedDataParallel), hook by hook: models/README.md,
+// "FSDP1".
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -92,7 +92,7 @@ class Fsdp1 : public GroupedStrategy {
   bool Shards() const { return sharding_.shards > 1; }
   bool Casts() const { return sharding_.gather != sharding_.storage; }
   bool FreesAfterForward() const { return ReshardsAfterForward(plan_.sharding_strategy); }
-  bool IsFirstIteration() const { return plan_.iteration == FsdpIteration::kFirst; }
+  bool IsFirstIteration() const { return plan_.iteration == TrainingIteration::kFirst; }
   // A gather leaves an unsharded copy; without shards a cast does.
   bool MakesCopies() const { return Shards() || Casts(); }
   std::int64_t PaddedOf(std::size_t g) const {

@@ -1,5 +1,5 @@
-// DeepSpeed ZeRO stage 3, hook by hook: reference/schedules "DeepSpeed ZeRO" as retold in
-// models/README.md, "ZeRO". The unit is every module that owns parameters: one operator here, or a
+// DeepSpeed ZeRO stage 3, hook by hook: models/README.md,
+// "ZeRO". The unit is every module that owns parameters: one operator here, or a
 // whole unit of the network where it is a leaf module.
 #include <fmt/format.h>
 
@@ -111,7 +111,6 @@ class Zero3 : public Strategy {
   bool AccumulatesGradients(const Moment&) const override { return false; }
 
  private:
-  static constexpr std::size_t kMostEvents = 2;
   static constexpr std::int32_t kNoLeaf = -1;
 
   ZeroStep Step() const {
@@ -163,7 +162,7 @@ class Zero3 : public Strategy {
   void Reduce(const Moment& moment) {
     if (bucket_.empty()) return;
     RankProgram& rank = moment.rank;
-    if (reductions_.size() > kMostEvents && !job_.plan.ideal) {
+    if (reductions_.size() > kMostUnfinished && !job_.plan.ideal) {
       rank.BlockHost(reductions_.front());
       reductions_.pop_front();
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/spec/wrap_modules.h"
+
 namespace stepsim {
 ZeroModules::ZeroModules(const Workload& workload, const ZeroPlan& plan)
     : workload_(workload), uses_of_(workload.parameters.size()) {
@@ -81,8 +83,7 @@ bool ZeroModules::IsFetchedWhole(const ModelUnit& unit, const ZeroPlan& plan) co
   for (const std::int32_t p : whole.parameters) {
     elements += workload_.parameters[static_cast<std::size_t>(p)].elements;
   }
-  const bool is_layer = unit.name.rfind("layers.", 0) == 0;
-  return (is_layer && plan.stage3_leaf_modules == LeafModules::kLayers) ||
+  return (IsLayer(unit.name) && plan.stage3_leaf_modules == LeafModules::kLayers) ||
          elements / modules <= plan.stage3_module_granularity_threshold;
 }
 

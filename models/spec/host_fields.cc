@@ -92,7 +92,7 @@ std::string_view HostWaitInStep(const JobSpec& job) {
   if (job.plan.strategy != "fsdp1" || fsdp1.sharding_strategy == ShardingStrategy::kNoShard) {
     return "";
   }
-  if (fsdp1.iteration == FsdpIteration::kFirst) return "FSDP1's first iteration";
+  if (fsdp1.iteration == TrainingIteration::kFirst) return "FSDP1's first iteration";
   return fsdp1.limit_all_gathers && !job.plan.ideal ? "FSDP1's limit_all_gathers" : "";
 }
 

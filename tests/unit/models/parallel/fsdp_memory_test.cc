@@ -1,5 +1,5 @@
-// What an FSDP rank holds beside its shards at named moments of the worked schedules: tables 2.5
-// and 3.5 of the schedule specification. S is the size of a layer; the root's group holds two.
+// What an FSDP rank holds beside its shards at named moments of the worked schedules:
+// models/README.md, "FSDP2" and "FSDP1". S is the size of a layer; the root's group holds two.
 #include <gtest/gtest.h>
 
 #include <cstdint>
