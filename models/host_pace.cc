@@ -19,7 +19,10 @@ constexpr double kNotableShare = 0.02;  // of the step
 std::string Remedies(const JobSpec& job) {
   std::vector<std::string_view> remedies;
   if (job.host.synchronize) remedies.emplace_back("host.synchronize: false");
-  if (!job.host.cuda_graphs) remedies.emplace_back("host.cuda_graphs: true");
+  const bool searches = job.plan.strategy == "ddp" && job.plan.ddp.find_unused_parameters;
+  if (!job.host.cuda_graphs && !searches && HostWaitInStep(job).empty()) {
+    remedies.emplace_back("host.cuda_graphs: true");
+  }
   if (job.kernels != KernelMode::kCompiled) remedies.emplace_back("kernels: compiled");
   remedies.emplace_back("a larger micro-batch");
   return fmt::format("{}", fmt::join(remedies, ", "));

@@ -318,6 +318,13 @@ class JobChecker {
     if (reading_.IsGiven("simulate.launch_overhead") && reading_.IsGiven("host.launch")) {
       Report("simulate.launch_overhead", "found beside host.launch, allowed: one of the two");
     }
+    const std::string_view wait = HostWaitInStep(job_);
+    if (UsesGraphs(job_) && !wait.empty() && !AnyInvalid({"host.cuda_graphs"})) {
+      Report("host.cuda_graphs",
+             fmt::format("found 'true' with {}, where the host waits for the device within a step "
+                         "and nothing can be captured, allowed: 'false'",
+                         wait));
+    }
     if (UsesDdp(job_) && UsesGraphs(job_) && KeepsFirstBuckets(job_)) {
       Report(
           "host.cuda_graphs",
@@ -446,6 +453,18 @@ std::vector<std::string_view> KeysWithoutEffect(const JobSpec& job) {
     for (const IneffectiveKey& rule : rules) {
       if (rule.holds(job)) paths.push_back(rule.path);
     }
+  }
+  return paths;
+}
+
+std::vector<std::string_view> GivenWithoutEffect(const JobSpec& job) {
+  std::vector<std::string_view> paths;
+  for (const std::string_view path : KeysWithoutEffect(job)) {
+    const bool is_said = std::any_of(paths.begin(), paths.end(), [&](std::string_view other) {
+      return path.substr(0, other.size()) == other;
+    });
+    const bool is_given = std::binary_search(job.given.begin(), job.given.end(), path);
+    if (is_given && !is_said) paths.push_back(path);
   }
   return paths;
 }

@@ -215,6 +215,7 @@ ResolvedJob Resolve(ConfigNode root, const std::string& file_name, const JobLaye
     CheckJob(job, reading);
   }
   if (!reading.diagnostics.empty()) ThrowInReadingOrder(reading.diagnostics);
+  for (const auto& [path, place] : reading.given) job.given.push_back(path);
   resolved.origins = std::move(reading.origins);
   resolved.resolved_json = WriteResolved(job);
   resolved.notes.insert(resolved.notes.begin(), layers.notes.begin(), layers.notes.end());
