@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "models/simulate_job.h"
+#include "models/spec/check_job.h"
 #include "models/spec/sharding.h"
 #include "sim/base/units.h"
 
@@ -104,12 +105,16 @@ void AddCostlySettings(const JobSpec& job, StepReport* report) {
     if (!setting.applies(job)) continue;
     JobSpec changed = job;
     setting.make(changed);
+    if (!IsPossible(changed)) continue;
     const TriedJob then = TryJob(changed);
     if (ToSeconds(now.step - then.step) < kLeastSaving * ToSeconds(now.step)) continue;
     const std::string what = fmt::format(
         fmt::runtime(setting.what), fmt::arg("microsteps", job.batch.gradient_accumulation_steps));
-    report->context.warnings.push_back(fmt::format(
-        "{}: {} with {}", what, Price(now, then, job.memory_limit()), setting.change));
+    std::string change(setting.change);
+    for (const std::string& path : KeysToTakeOut(changed))
+      change += fmt::format(", {}: null", path);
+    report->context.warnings.push_back(
+        fmt::format("{}: {} with {}", what, Price(now, then, job.memory_limit()), change));
   }
 }
 

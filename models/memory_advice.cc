@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "models/simulate_job.h"
+#include "models/spec/check_job.h"
 #include "models/spec/sharding.h"
 #include "sim/base/diagnostics.h"
 #include "sim/base/units.h"
@@ -51,9 +52,8 @@ constexpr std::array kChanges = {
     Change{"kernels=compiled",
            [](const JobSpec& j) { return IsTransformer(j) && j.kernels == KernelMode::kEager; },
            [](JobSpec& j) { j.kernels = KernelMode::kCompiled; }},
-    Change{"plan.ddp=null plan.strategy=fsdp2",
-           [](const JobSpec& j) { return Uses(j, "ddp") && j.gpus() > 1; }, UseFsdp2},
-    Change{"plan.strategy=fsdp2", [](const JobSpec& j) { return Uses(j, "none") && j.gpus() > 1; },
+    Change{"plan.strategy=fsdp2",
+           [](const JobSpec& j) { return (Uses(j, "ddp") || Uses(j, "none")) && j.gpus() > 1; },
            UseFsdp2},
     Change{"plan.megatron.use_distributed_optimizer=true",
            [](const JobSpec& j) {
@@ -124,7 +124,7 @@ class Adviser {
       if (!change.applies(job_)) continue;
       JobSpec changed = job_;
       change.make(changed);
-      Try(changed, std::string(change.settings));
+      if (IsPossible(changed)) Try(changed, std::string(change.settings));
     }
     JobSpec smaller = job_;
     while (HalveMicroBatch(&smaller)) {
@@ -137,6 +137,8 @@ class Adviser {
  private:
   TriedChange Measure(const JobSpec& changed, std::string settings) {
     const TriedJob tried = TryJob(changed);
+    for (const std::string& path : KeysToTakeOut(changed))
+      settings += fmt::format(" {}=null", path);
     TriedChange change{std::move(settings), tried.peak_memory, tried.step};
     if (!is_any_ || change.needed < advice_.least.needed) advice_.least = change;
     is_any_ = true;
@@ -178,6 +180,7 @@ class Adviser {
         return !replaces.empty() && s.settings.substr(0, replaces.size()) == replaces;
       });
       more.push_back(std::move(step));
+      if (!IsPossible(Made(more))) return false;
       const TriedChange tried = TryAll(more);
       if (tried.needed >= needed) return false;
       needed = tried.needed;
@@ -258,6 +261,7 @@ std::string Categories(const MemoryReport& memory) {
   for (const auto& [category, bytes] : largest) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", category, FormatMemory(bytes));
   }
+  std::replace(text.begin(), text.end(), '_', ' ');  // as the summary names them
   return text;
 }
 

@@ -448,4 +448,23 @@ std::vector<std::string_view> KeysWithoutEffect(const JobSpec& job) {
   return paths;
 }
 
+bool IsPossible(const JobSpec& job) {
+  FieldReading reading;  // nothing is given but what must be: contradictions alone
+  if (TransformerOf(job) != nullptr) reading.given.try_emplace("batch.sequence_length");
+  CheckJob(job, reading);
+  return reading.diagnostics.empty();
+}
+
+std::vector<std::string> KeysToTakeOut(const JobSpec& job) {
+  std::vector<std::string> paths;
+  for (const std::string_view path : KeysWithoutEffect(job)) {
+    const auto holds = [&](const std::string& above) {
+      return above == path || path.substr(0, above.size() + 1) == above + '.';
+    };
+    if (std::find(job.given.begin(), job.given.end(), path) == job.given.end()) continue;
+    if (std::none_of(paths.begin(), paths.end(), holds)) paths.emplace_back(path);
+  }
+  return paths;
+}
+
 }  // namespace stepsim

@@ -149,8 +149,8 @@ void RequireMapping(const ConfigNode& root) {
                                 DescribeFound(root)));
 }
 
-// A framework's file is full of keys for other cases: what it says without effect here is no mistake,
-// but noted; its defaults are not even that.
+// A framework's file is full of keys for other cases: what it says without effect here is no
+// mistake, but noted; its defaults are not even that.
 void NoteLayersWithoutEffect(const JobSpec& job, const JobLayers& layers, FieldReading& reading,
                              std::vector<std::string>& notes) {
   const std::vector<std::string_view> rules = KeysWithoutEffect(job);
@@ -215,6 +215,7 @@ ResolvedJob Resolve(ConfigNode root, const std::string& file_name, const JobLaye
     CheckJob(job, reading);
   }
   if (!reading.diagnostics.empty()) ThrowInReadingOrder(reading.diagnostics);
+  for (const auto& [path, place] : reading.given) job.given.push_back(path);
   resolved.origins = std::move(reading.origins);
   resolved.resolved_json = WriteResolved(job);
   resolved.notes.insert(resolved.notes.begin(), layers.notes.begin(), layers.notes.end());

@@ -69,6 +69,16 @@ TEST(AddCostlySettings, ZeroByStage) {
   EXPECT_THAT(with_stage("2"), Contains(HasSubstr("with plan.zero.stage: 1")));
 }
 
+// A key of stage 3 would be refused in stage 1.
+TEST(AddCostlySettings, KeysOfTheOtherCaseAreTakenOut) {
+  const auto warnings =
+      ReportOf("llama-2-7b_zero3_16xa100",
+               {"batch.gradient_accumulation_steps=4", "plan.zero.stage3_prefetch_bucket_size=1e6"})
+          .context.warnings;
+  EXPECT_THAT(warnings, Contains(HasSubstr("with plan.zero.stage: 1, "
+                                           "plan.zero.stage3_prefetch_bucket_size: null")));
+}
+
 // UC050: Megatron's tensor parallelism wants one hardware queue, FSDP2 wants many.
 TEST(AddCostlySettings, OneHardwareQueueUnderFsdp2) {
   const auto warnings = [](const std::string& connections) {
