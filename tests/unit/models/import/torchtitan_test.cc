@@ -220,6 +220,16 @@ TEST(Torchtitan, NoKeyPassesSilently) {
   EXPECT_THAT(Joined(job.notes), HasSubstr("clipping of the gradients"));
 }
 
+// A summary cuts a warning after two lines, a note only after twelve.
+TEST(Torchtitan, ALongListIsANote) {
+  const ResolvedJob job = Titan("[new_table]\n", "a1 = 1\na2 = 1\na3 = 1\na4 = 1\n").Load();
+  EXPECT_THAT(Joined(job.warnings),
+              HasSubstr("x.toml: 5 keys not understood and left out, see the note: training.a1"));
+  EXPECT_THAT(Joined(job.notes), HasSubstr("x.toml: not understood and left out: training.a1 "
+                                           "(line 9"));
+  EXPECT_THAT(Joined(job.notes), HasSubstr("training.a4 (line 12"));
+}
+
 TEST(Torchtitan, AModelThatIsNotShippedMustBeGiven) {
   Import import{.framework = "torchtitan",
                 .text =
