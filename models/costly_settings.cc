@@ -20,7 +20,6 @@ struct CostlySetting {
   void (*make)(JobSpec&);
 };
 
-bool Uses(const JobSpec& job, std::string_view strategy) { return job.plan.strategy == strategy; }
 // With several micro-steps.
 bool Accumulates(const JobSpec& job, std::string_view strategy) {
   return Uses(job, strategy) && job.batch.gradient_accumulation_steps > 1;

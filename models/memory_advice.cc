@@ -19,10 +19,7 @@
 namespace stepsim {
 namespace {
 
-bool Uses(const JobSpec& job, std::string_view strategy) { return job.plan.strategy == strategy; }
-bool IsTransformer(const JobSpec& job) {
-  return std::holds_alternative<TransformerSpec>(job.model.network);
-}
+bool IsTransformer(const JobSpec& job) { return TransformerOf(job) != nullptr; }
 void UseFsdp2(JobSpec& job) {
   job.plan.strategy = "fsdp2";
   job.plan.fsdp2 = {};

@@ -26,8 +26,8 @@ std::vector<StepContext::Assumption> Assumptions(const ResolvedJob& resolved) {
   const std::string in_the_job = file.substr(file.find_last_of('/') + 1) + ":";
   std::vector<StepContext::Assumption> assumptions;
   for (const ValueOrigin& value : resolved.origins) {
-    const bool is_stated = value.origin == "--set" ||
-                           (resolved.has_file && value.origin.rfind(in_the_job, 0) == 0);
+    const bool is_stated =
+        value.origin == "--set" || (resolved.has_file && value.origin.rfind(in_the_job, 0) == 0);
     if (!is_stated) assumptions.push_back({value.field, value.value, value.origin});
   }
   return assumptions;

@@ -17,20 +17,10 @@ namespace {
 
 std::string BaseName(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
-std::vector<std::string> ImporterNames() {
-  std::vector<std::string> names;
-  for (const Importer& importer : Importers()) names.emplace_back(importer.name);
-  return names;
-}
-
 // ---- Which framework? ----
 
-bool EndsWith(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 bool LooksLike(const Importer& importer, const SourceFile& file) {
-  const auto is_in_name = [&](std::string_view s) { return EndsWith(file.name, s); };
+  const auto is_in_name = [&](std::string_view s) { return file.name.ends_with(s); };
   const auto is_in_text = [&](std::string_view m) {
     return file.text.find(m) != std::string::npos;
   };

@@ -37,4 +37,10 @@ const Importer* FindImporter(std::string_view name) {
   return nullptr;
 }
 
+std::vector<std::string> ImporterNames() {
+  std::vector<std::string> names;
+  for (const Importer& importer : Importers()) names.emplace_back(importer.name);
+  return names;
+}
+
 }  // namespace stepsim

@@ -65,6 +65,7 @@ struct Importer {
 
 std::span<const Importer> Importers();
 const Importer* FindImporter(std::string_view name);  // nullptr: none
+std::vector<std::string> ImporterNames();
 
 ImportedJob ImportAccelerate(const SourceFile& file, const ImportSurroundings& surroundings,
                              Diagnostics& problems);

@@ -218,20 +218,23 @@ class TorchtitanReader {
   // torch.compile of each transformer block.
   void ReadCompile() {
     const std::string_view key = keys_.FirstOf({"compile.enable", "training.compile"});
-    const bool is_on = !key.empty() && keys_.Flag(key, false) && CompilesModel();
+    const bool is_asked = !key.empty() && keys_.Flag(key, false);
+    const bool is_on = is_asked && Compiles("model");
+    if (is_on && !Compiles("loss")) keys_.Set("loss", "eager", "compile.components");
+    if (is_asked && !is_on && Compiles("loss")) keys_.Set("loss", "compiled", "compile.components");
     if (key.empty()) {
       keys_.Assume("kernels", "eager");
     } else {
       keys_.Set("kernels", is_on ? "compiled" : "eager", key);
     }
   }
-  bool CompilesModel() const {
+  bool Compiles(std::string_view part) const {
     const ConfigNode* components = keys_.Find("compile.components");
     if (components == nullptr) return true;
     for (const ConfigNode& item : components->items) {
-      if (LowerText(item) == "model") return true;
+      if (LowerText(item) == part) return true;
     }
-    return LowerText(*components).find("model") != std::string::npos;
+    return LowerText(*components).find(part) != std::string::npos;
   }
 
   // Whole layers, every n-th layer, or all but the results of some operators.

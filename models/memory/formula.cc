@@ -91,7 +91,7 @@ struct Stage {
   StageParameters parameters;
 };
 
-// ---- FSDP2: gathered parameters (section 3.5 of the reference) ----
+// ---- FSDP2: gathered parameters ----
 
 struct Gathered {
   double compute = 0;  // unsharded parameters

@@ -47,7 +47,7 @@ struct FormulaModel {
   std::optional<ExpertMlp> experts;
 };
 
-// Who holds what: section 9.3 of the schedules' reference.
+// Who holds what, in bytes per parameter: parameter + gradient + optimizer; d data-parallel ranks.
 enum class StateLayout {
   kFp32Ddp,              // 4 + 4 + 8
   kMegatron,             // 2 + 4 + 12
@@ -71,9 +71,9 @@ StateBytes StateBytesPerParameter(StateLayout layout, double shards);
 
 // Whose kernels: decides which tensors autograd keeps.
 enum class LayerKernels {
-  kUnfused,            // Megatron of 2021/22: dropout, softmax kept (Korthikanti et al.)
+  kUnfused,  // Megatron of 2021/22: dropout, softmax kept (Korthikanti et al.)
   kFused,    // Transformer Engine or a compiler: flash attention, fused norm and SwiGLU
-  kEager,              // PyTorch operators around flash attention, fp32 inside the norm
+  kEager,    // PyTorch operators around flash attention, fp32 inside the norm
 };
 enum class KeptActivations {
   kAll,

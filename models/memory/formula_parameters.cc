@@ -114,7 +114,9 @@ StageParameters ParametersOfStage(const FormulaJob& job, std::int64_t stage) {
   return result;
 }
 
-double DenseShards(const FormulaJob& job) { return Real(job.data_parallel) * Real(job.context_parallel); }
+double DenseShards(const FormulaJob& job) {
+  return Real(job.data_parallel) * Real(job.context_parallel);
+}
 
 double ExpertShards(const FormulaJob& job) {
   const double peers = DenseShards(job) * Real(job.tensor_parallel);

@@ -1,5 +1,5 @@
-// PyTorch DistributedDataParallel, hook by hook: reference/schedules "PyTorch DDP" as retold in
-// models/README.md, "DDP".
+// PyTorch DistributedDataParallel, hook by hook: models/README.md,
+// "DDP".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -111,7 +111,7 @@ class Ddp : public Strategy {
   // The first iteration of a static graph records how often each hook fires and reduces nothing
   // before the end of backward.
   bool DelaysToTheEnd() const {
-    return plan_.static_graph && plan_.iteration == DdpIteration::kFirst;
+    return plan_.static_graph && plan_.iteration == TrainingIteration::kFirst;
   }
   bool LooksForUnused() const { return plan_.find_unused_parameters && !plan_.static_graph; }
   const std::string& NameOf(std::int32_t p) const {

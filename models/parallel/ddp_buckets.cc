@@ -87,7 +87,7 @@ std::vector<Bucket> PlanBuckets(const DdpPlan& plan, const Workload& workload) {
     std::reverse(buckets.begin(), buckets.end());
     return buckets;
   }
-  if (plan.iteration == DdpIteration::kFirst) {
+  if (plan.iteration == TrainingIteration::kFirst) {
     const Bytes unlimited{std::numeric_limits<std::int64_t>::max()};
     return AssignBuckets(workload.parameters, registration, std::span(&unlimited, 1),
                          /*sort_by_smallest_index=*/true);

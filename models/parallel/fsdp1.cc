@@ -1,5 +1,5 @@
-// PyTorch FSDP1 (FullyShardedDataParallel), hook by hook: reference/schedules "FSDP1" as retold in
-// models/README.md, "FSDP1".
+// PyTorch FSDP1 (FullyShardedDataParallel), hook by hook: models/README.md,
+// "FSDP1".
 #include <cstddef>
 #include <deque>
 #include <optional>
@@ -92,7 +92,7 @@ class Fsdp1 : public GroupedStrategy {
   bool Shards() const { return sharding_.shards > 1; }
   bool Casts() const { return sharding_.gather != sharding_.storage; }
   bool FreesAfterForward() const { return ReshardsAfterForward(plan_.sharding_strategy); }
-  bool IsFirstIteration() const { return plan_.iteration == FsdpIteration::kFirst; }
+  bool IsFirstIteration() const { return plan_.iteration == TrainingIteration::kFirst; }
   // A gather leaves an unsharded copy; without shards a cast does.
   bool MakesCopies() const { return Shards() || Casts(); }
   std::int64_t PaddedOf(std::size_t g) const {
@@ -237,7 +237,9 @@ class Fsdp1 : public GroupedStrategy {
     rank.graph().AddMemoryEvent(task, /*at_end=*/true, "unsharded_gradients", delta);
   }
 
-  // The whole gradient lives until it has been reduced: nothing limits how many wait.
+  // The whole gradient lives until it has been reduced: nothing limits how many wait. Cast or
+  // padded it is another tensor, in the type of the reduction; the one that backward made is then
+  // done with.
   void Reduce(const Moment& moment, std::size_t g) {
     RankProgram& rank = moment.rank;
     const std::string& name = GroupAt(g).name;
@@ -249,14 +251,25 @@ class Fsdp1 : public GroupedStrategy {
       prepare.Add(CastWork(sharding_.gather, sharding_.reduce, elements));
     }
     if (elements != GroupAt(g).elements) prepare.Add(CopyWork(bytes, bytes));
+    const bool is_copied = !prepare.is_empty();
     if (pre_divide_ > 1) prepare.Add(CopyWork(bytes, bytes));
-    if (!prepare.is_empty()) rank.Launch(reduce_, prepare.work(), "divide " + name);
+    if (!prepare.is_empty()) {
+      const TaskId prepared = rank.Launch(reduce_, prepare.work(), "divide " + name);
+      if (is_copied) {
+        rank.graph().AddMemoryEvent(prepared, /*at_end=*/false, "reduce_buffers", bytes);
+        ChangeGradient(rank, g, Bytes{} - states_[g].gradient, prepared);
+      }
+    }
     const CollectiveOp op = Shards() ? CollectiveOp::kReduceScatter : CollectiveOp::kAllReduce;
     const TaskId reduced =
         rank.LaunchCollective(reduce_, {op, sharding_.reduce, bytes, shard_group_},
                               std::string(Shards() ? "reduce_scatter " : "all_reduce ") + name,
                               Site::kGradientReduce, reduce_communicator_);
-    ChangeGradient(rank, g, Bytes{} - states_[g].gradient, reduced);
+    if (is_copied) {
+      rank.graph().AddMemoryEvent(reduced, /*at_end=*/true, "reduce_buffers", Bytes{} - bytes);
+    } else {
+      ChangeGradient(rank, g, Bytes{} - states_[g].gradient, reduced);
+    }
     FinishReduce(moment, g, elements / sharding_.shards);
   }
 

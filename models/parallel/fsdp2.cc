@@ -1,5 +1,5 @@
-// PyTorch FSDP2 (fully_shard), hook by hook: reference/schedules "FSDP2" as retold in
-// models/README.md, "FSDP2".
+// PyTorch FSDP2 (fully_shard), hook by hook: models/README.md,
+// "FSDP2".
 #include <cstddef>
 
 #include "models/parallel/fsdp2_gathers.h"

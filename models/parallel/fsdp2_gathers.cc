@@ -28,9 +28,8 @@ Fsdp2Gathers::Fsdp2Gathers(const StrategyContext& context, const ShardGroups& gr
   const bool uses_own_streams = !plan_.unshard_async_op || is_ideal_;
   whole_.group = context.shard;
   // The hardware queues of a ceiling are those of what it is a ceiling for.
-  whole_.copy_in = uses_own_streams
-                       ? rank_.AddStream("all_gather copy-in", !plan_.unshard_async_op)
-                       : rank_.compute();
+  whole_.copy_in = uses_own_streams ? rank_.AddStream("all_gather copy-in", !plan_.unshard_async_op)
+                                    : rank_.compute();
   whole_.gather = rank_.AddStream(uses_own_streams ? "all_gather" : "nccl shard");
   whole_.communicator = communicator_ = rank_.AddCommunicator("communicator shard");
   if (resharding_.size == 0) return;

@@ -1,8 +1,8 @@
 // Which parameters does an FSDP2 rank gather, on which streams, and how long do they stay? One
 // object per rank. Rules: models/README.md, "FSDP2".
 //
-//   gathers.Unshard(g, Pass::kForward);         // copy-in, all_gather
-//   gathers.WaitForUnshard(g, Pass::kForward);  // compute waits, copy-out
+//   gathers.Unshard(g, Direction::kForward);         // copy-in, all_gather
+//   gathers.WaitForUnshard(g, Direction::kForward);  // compute waits, copy-out
 //   ... the group's kernels ...
 //   gathers.ReshardAfterForward(g);
 #pragma once

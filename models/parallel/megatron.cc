@@ -1,5 +1,5 @@
-// Megatron-LM's data parallelism, hook by hook: reference/schedules "Megatron-LM" as retold in
-// models/README.md, "Megatron data parallel".
+// Megatron-LM's data parallelism, hook by hook: models/README.md,
+// "Megatron data parallel".
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -18,8 +18,6 @@ std::vector<std::int32_t> ParametersOf(const ModelUnit& unit) {
   return parameters;
 }
 
-bool IsLayer(const ModelUnit& unit) { return unit.name.rfind("layers.", 0) == 0; }
-
 class Grouper {
  public:
   explicit Grouper(const Workload& workload) : workload_(workload) {
@@ -28,10 +26,11 @@ class Grouper {
   }
 
   ShardGroups ByLayer() {
-    const bool has_layers = std::any_of(workload_.units.begin(), workload_.units.end(), IsLayer);
+    const bool has_layers = std::any_of(workload_.units.begin(), workload_.units.end(),
+                                        [](const ModelUnit& unit) { return IsLayer(unit.name); });
     for (std::int32_t u = 0; u <= LastUnit(); ++u) {
       const ModelUnit& unit = UnitAt(u);
-      const bool is_wrapped = has_layers ? IsLayer(unit) : !ParametersOf(unit).empty();
+      const bool is_wrapped = has_layers ? IsLayer(unit.name) : !ParametersOf(unit).empty();
       Put(u, is_wrapped ? Open(u) : result_.groups.front());
     }
     return Finish();

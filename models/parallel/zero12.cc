@@ -1,5 +1,5 @@
-// DeepSpeed ZeRO stages 1 and 2, hook by hook: reference/schedules "DeepSpeed ZeRO" as retold in
-// models/README.md, "ZeRO".
+// DeepSpeed ZeRO stages 1 and 2, hook by hook: models/README.md,
+// "ZeRO".
 #include <fmt/format.h>
 
 #include <algorithm>

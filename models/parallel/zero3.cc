@@ -1,5 +1,5 @@
-// DeepSpeed ZeRO stage 3, hook by hook: reference/schedules "DeepSpeed ZeRO" as retold in
-// models/README.md, "ZeRO". The unit is every module that owns parameters: one operator here, or a
+// DeepSpeed ZeRO stage 3, hook by hook: models/README.md,
+// "ZeRO". The unit is every module that owns parameters: one operator here, or a
 // whole unit of the network where it is a leaf module.
 #include <fmt/format.h>
 
@@ -64,13 +64,17 @@ class Zero3 : public Strategy {
     if (IsModule(unit, op)) fetcher_.Release(moment.rank);
   }
 
-  // A checkpoint's rerun calls the modules' forward hooks again; the leaf module whose backward it
-  // is has all of its parameters.
+  // A checkpoint's rerun calls the modules' forward hooks again, of a leaf module around all of its
+  // operators; the one whose backward it is has all of its parameters.
   void BeforeRerunOf(const Moment& moment, std::int32_t unit, const Operator& op) override {
-    if (UsesParameters(op) && unit != leaf_) fetcher_.Fetch(moment.rank);
+    const bool begins =
+        IsLeaf(unit) ? unit != leaf_ && &op == &OperatorsOf(unit).front() : UsesParameters(op);
+    if (begins) fetcher_.Fetch(moment.rank);
   }
   void AfterRerunOf(const Moment& moment, std::int32_t unit, const Operator& op) override {
-    if (UsesParameters(op) && unit != leaf_) fetcher_.Release(moment.rank);
+    const bool ends =
+        IsLeaf(unit) ? unit != leaf_ && &op == &OperatorsOf(unit).back() : UsesParameters(op);
+    if (ends) fetcher_.Release(moment.rank);
   }
 
   // Gradients of a leaf module are handed over when all of it is done.
@@ -107,7 +111,6 @@ class Zero3 : public Strategy {
   bool AccumulatesGradients(const Moment&) const override { return false; }
 
  private:
-  static constexpr std::size_t kMostEvents = 2;
   static constexpr std::int32_t kNoLeaf = -1;
 
   ZeroStep Step() const {
@@ -124,6 +127,9 @@ class Zero3 : public Strategy {
   }
 
   bool IsLeaf(std::int32_t unit) const { return fetcher_.modules().IsLeaf(unit); }
+  const std::vector<Operator>& OperatorsOf(std::int32_t unit) const {
+    return workload_.units[static_cast<std::size_t>(unit)].operators;
+  }
   bool IsModule(std::int32_t unit, const Operator& op) const {
     return !IsLeaf(unit) && UsesParameters(op);
   }
@@ -156,7 +162,7 @@ class Zero3 : public Strategy {
   void Reduce(const Moment& moment) {
     if (bucket_.empty()) return;
     RankProgram& rank = moment.rank;
-    if (reductions_.size() > kMostEvents && !job_.plan.ideal) {
+    if (reductions_.size() > kMostUnfinished && !job_.plan.ideal) {
       rank.BlockHost(reductions_.front());
       reductions_.pop_front();
     }

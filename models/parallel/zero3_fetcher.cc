@@ -11,7 +11,6 @@
 namespace stepsim {
 namespace {
 
-constexpr std::size_t kMostEvents = 2;
 constexpr const char* kAhead = "(prefetch) ";
 
 }  // namespace
@@ -80,8 +79,9 @@ void Zero3Fetcher::GatherBeforehand(RankProgram& rank) {
   for (std::size_t use = 0; use < uses_.size(); ++use) {
     gather(uses_[use].fetched, "", later_[use].fetched);
     gather(uses_[use].prefetched, kAhead, later_[use].prefetched);
-    for (const std::int32_t p : uses_[use].released)
+    for (const std::int32_t p : uses_[use].released) {
       is_released[static_cast<std::size_t>(p)] = true;
+    }
   }
   rank.LaunchBeforehand(false);
 }
@@ -141,7 +141,7 @@ void Zero3Fetcher::GatherAsOne(RankProgram& rank, const std::vector<std::int32_t
 // The module's parameters are put together from their parts, one by one; then compute may go on.
 void Zero3Fetcher::WaitFor(RankProgram& rank, const std::vector<std::int32_t>& parameters) {
   for (const std::int32_t p : parameters) {
-    if (fetches_.size() > kMostEvents && !is_ideal_) {
+    if (fetches_.size() > kMostUnfinished && !is_ideal_) {
       rank.BlockHost(fetches_.front());
       fetches_.pop_front();
     }

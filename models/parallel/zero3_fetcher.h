@@ -16,6 +16,9 @@
 
 namespace stepsim {
 
+// The host waits for the oldest where more fetches than this are unfinished; likewise reductions.
+inline constexpr std::size_t kMostUnfinished = 2;
+
 class Zero3Fetcher {
  public:
   // `communicator`: of the ranks that hold one copy together.

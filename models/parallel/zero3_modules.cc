@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/spec/wrap_modules.h"
+
 namespace stepsim {
 ZeroModules::ZeroModules(const Workload& workload, const ZeroPlan& plan)
     : workload_(workload), uses_of_(workload.parameters.size()) {
@@ -40,22 +42,15 @@ void ZeroModules::RecordBackward() {
   }
 }
 
-// A leaf module that runs again in the backward of another one is fetched operator by operator.
+// A leaf module has hooks of its own alone: its rerun in the backward of another one, which begins
+// with its first operator, fetches all of it; in its own backward all of it is there.
 void ZeroModules::RecordReruns(OperatorPlace before) {
   for (const Rerun& rerun : workload_.RerunsBefore(before)) {
     for (const Rerun::Step& step : rerun.steps) {
       const auto unit = static_cast<std::size_t>(step.place.unit);
-      const Operator& op = workload_.OperatorAt(step.place);
-      const bool is_there = is_leaf_[unit] && step.place.unit == before.unit;
-      if (!UsesParameters(op) || is_there) continue;
-      if (is_leaf_[unit]) {
-        uses_.push_back(modules_.size());
-        FetchedModule alone;
-        Add(op, alone);
-        Close(std::move(alone));
-      } else {
-        uses_.push_back(module_of_[unit][static_cast<std::size_t>(step.place.op)]);
-      }
+      const bool is_fetched = is_leaf_[unit] ? step.place.unit != before.unit && step.place.op == 0
+                                             : UsesParameters(workload_.OperatorAt(step.place));
+      if (is_fetched) uses_.push_back(module_of_[unit][static_cast<std::size_t>(step.place.op)]);
     }
   }
 }
@@ -88,8 +83,7 @@ bool ZeroModules::IsFetchedWhole(const ModelUnit& unit, const ZeroPlan& plan) co
   for (const std::int32_t p : whole.parameters) {
     elements += workload_.parameters[static_cast<std::size_t>(p)].elements;
   }
-  const bool is_layer = unit.name.rfind("layers.", 0) == 0;
-  return (is_layer && plan.stage3_leaf_modules == LeafModules::kLayers) ||
+  return (IsLayer(unit.name) && plan.stage3_leaf_modules == LeafModules::kLayers) ||
          elements / modules <= plan.stage3_module_granularity_threshold;
 }
 

@@ -18,11 +18,7 @@
 namespace stepsim {
 namespace {
 
-const TransformerSpec* TransformerOf(const JobSpec& job) {
-  return std::get_if<TransformerSpec>(&job.model.network);
-}
-
-bool UsesDdp(const JobSpec& job) { return job.plan.strategy == "ddp"; }
+bool UsesDdp(const JobSpec& job) { return Uses(job, "ddp"); }
 bool IsParallel(const JobSpec& job) { return job.plan.strategy != "none"; }
 
 // ---- Keys without effect ----
@@ -31,7 +27,8 @@ bool KeepsFirstBuckets(const JobSpec& job) {
   return job.plan.ddp.find_unused_parameters && !job.plan.ddp.static_graph;
 }
 bool HasOneBucket(const JobSpec& job) {
-  return UsesDdp(job) && job.plan.ddp.iteration == DdpIteration::kFirst && !KeepsFirstBuckets(job);
+  return UsesDdp(job) && job.plan.ddp.iteration == TrainingIteration::kFirst &&
+         !KeepsFirstBuckets(job);
 }
 bool UsesGraphs(const JobSpec& job) { return job.host.cuda_graphs; }
 bool HasCapList(const JobSpec& job) { return !job.plan.ddp.bucket_cap_mb_list.empty(); }
@@ -64,6 +61,8 @@ constexpr std::array kIneffective = {
     IneffectiveKey{"batch.sequence_length", "a model that is a list of layers",
                    [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
     IneffectiveKey{"kernels", "a model that is a list of layers",
+                   [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
+    IneffectiveKey{"loss", "a model that is a list of layers",
                    [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},
     IneffectiveKey{"attention", "a model that is a list of layers",
                    [](const JobSpec& j) { return TransformerOf(j) == nullptr; }},

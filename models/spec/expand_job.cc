@@ -15,13 +15,9 @@ namespace {
 
 constexpr int kDeepestBase = 8;  // base: of a base: ...; a file may name itself
 
-bool EndsWith(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 bool IsPath(const std::string& text) {
-  return text.find('/') != std::string::npos || EndsWith(text, ".yaml") || EndsWith(text, ".yml") ||
-         EndsWith(text, ".json");
+  return text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
+         text.ends_with(".json");
 }
 
 // A path counts from the file that holds it; from the working folder when it is an option's.

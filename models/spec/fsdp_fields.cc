@@ -24,11 +24,6 @@ constexpr std::array kPrefetchNames = {
     EnumName<BackwardPrefetch>{BackwardPrefetch::kNone, "none"},
 };
 
-constexpr std::array kIterationNames = {
-    EnumName<FsdpIteration>{FsdpIteration::kSteady, "steady"},
-    EnumName<FsdpIteration>{FsdpIteration::kFirst, "first"},
-};
-
 constexpr const char* kWrapModulesDoc =
     "wrap: custom: names of units, patterns ('layers.*'), and groups of several "
     "('final_norm+head'); "

@@ -14,8 +14,8 @@
 namespace stepsim {
 namespace {
 
-bool UsesFsdp1(const JobSpec& job) { return job.plan.strategy == "fsdp1"; }
-bool UsesFsdp2(const JobSpec& job) { return job.plan.strategy == "fsdp2"; }
+bool UsesFsdp1(const JobSpec& job) { return Uses(job, "fsdp1"); }
+bool UsesFsdp2(const JobSpec& job) { return Uses(job, "fsdp2"); }
 bool HasOneMicrostep(const JobSpec& job) { return job.batch.gradient_accumulation_steps == 1; }
 bool IsIdeal(const JobSpec& job) { return job.plan.ideal; }
 
@@ -52,11 +52,11 @@ constexpr std::array kFsdp1Rows = {
                    KeepsUnits},
     IneffectiveKey{"plan.fsdp1.backward_prefetch", kIdeal, IsIdeal},
     IneffectiveKey{"plan.fsdp1.forward_prefetch", kIdeal, IsIdeal},
-    IneffectiveKey{"plan.fsdp1.forward_prefetch",
-                   "plan.fsdp1.iteration: first, which does not know the order",
-                   [](const JobSpec& j) {
-                     return j.plan.fsdp1.iteration == FsdpIteration::kFirst && HasOneMicrostep(j);
-                   }},
+    IneffectiveKey{
+        "plan.fsdp1.forward_prefetch", "plan.fsdp1.iteration: first, which does not know the order",
+        [](const JobSpec& j) {
+          return j.plan.fsdp1.iteration == TrainingIteration::kFirst && HasOneMicrostep(j);
+        }},
     IneffectiveKey{"plan.fsdp1.limit_all_gathers", kIdeal, IsIdeal},
     IneffectiveKey{"plan.fsdp1.separate_reduce_group", kIdeal, IsIdeal},
     IneffectiveKey{"plan.fsdp1.no_sync", kOneMicrostep, HasOneMicrostep},
@@ -121,7 +121,7 @@ class FsdpChecker {
     const Fsdp1Plan& plan = job_.plan.fsdp1;
     CheckWrap("plan.fsdp1", plan.wrap, plan.wrap_modules);
     CheckOffload("plan.fsdp1.cpu_offload", plan.cpu_offload);
-    if (plan.iteration == FsdpIteration::kFirst && job_.simulate.steps > 1) {
+    if (plan.iteration == TrainingIteration::kFirst && job_.simulate.steps > 1) {
       problems_.Report("simulate.steps",
                        fmt::format("found {} with plan.fsdp1.iteration: first, which comes once, "
                                    "allowed: 1",
@@ -207,7 +207,7 @@ class FsdpChecker {
 
   // A shared parameter belongs to one group, in which all its users have to be: the root's.
   void CheckTiedTable(const std::string& path, const std::vector<std::string>& modules) const {
-    const auto* spec = std::get_if<TransformerSpec>(&job_.model.network);
+    const auto* spec = TransformerOf(job_);
     if (spec == nullptr || !spec->tied_embeddings) return;
     for (const UnitRange& group : ResolveWrap(modules, units_).groups) {
       for (std::int32_t u = group.first; u <= group.last; ++u) {
@@ -226,7 +226,7 @@ class FsdpChecker {
   // Safe only where backward reads no parameters: of a table of rows.
   void CheckUnshardInBackward(const Fsdp2Plan& plan) const {
     if (plan.unshard_in_backward) return;
-    const auto* spec = std::get_if<TransformerSpec>(&job_.model.network);
+    const auto* spec = TransformerOf(job_);
     const bool has_group = plan.wrap == WrapPolicy::kCustom && spec != nullptr &&
                            !spec->embedding_norm && WrapsFirstUnitAlone(plan.wrap_modules);
     if (has_group) return;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/training_iteration.h"
 #include "sim/base/dtype.h"
 
 namespace stepsim {
@@ -53,7 +54,6 @@ constexpr bool ReshardsAfterForward(ShardingStrategy strategy) {
   return strategy == ShardingStrategy::kFullShard || strategy == ShardingStrategy::kHybridShard;
 }
 enum class BackwardPrefetch { kPre, kPost, kNone };
-enum class FsdpIteration { kSteady, kFirst };
 
 struct Fsdp1Plan {
   WrapPolicy wrap = WrapPolicy::kLayer;
@@ -69,7 +69,7 @@ struct Fsdp1Plan {
   bool use_orig_params = false;       // moves nothing in a step
   bool cpu_offload = false;           // not modelled
   std::int64_t shard_size = 0;        // hybrid strategies: ranks of one copy; 0: a node
-  FsdpIteration iteration = FsdpIteration::kSteady;
+  TrainingIteration iteration = TrainingIteration::kSteady;
   bool no_sync = true;  // accumulate without reducing in between
   bool separate_reduce_group = false;
 };

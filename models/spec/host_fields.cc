@@ -59,7 +59,8 @@ const StructTable<HostSpec>& HostFields() {
           .Range(1, 32)
           .Aliases({"cuda_device_max_connections"}),
       Field("stream_priority", &HostSpec::stream_priority, kPriorityNames,
-            "of the communication streams: high takes the SMs that come free first; framework: as the "
+            "of the communication streams: high takes the SMs that come free first; framework: as "
+            "the "
             "strategy makes them"),
   };
   return table;
@@ -80,14 +81,14 @@ HostTimes TimesOf(const JobSpec& job) {
   return times;
 }
 
-// FSDP2 makes its gather and reduce_scatter streams with high priority, FSDP1 under HYBRID_SHARD with
-// the limiter on; the others ask for none.
+// FSDP2 makes its gather and reduce_scatter streams with high priority, FSDP1 under HYBRID_SHARD
+// with the limiter on; the others ask for none.
 StreamPriority PriorityOf(const JobSpec& job) {
   if (job.host.stream_priority != StreamPriority::kFramework) return job.host.stream_priority;
   const Fsdp1Plan& fsdp1 = job.plan.fsdp1;
-  const bool is_high = job.plan.strategy == "fsdp2" ||
-                       (job.plan.strategy == "fsdp1" && fsdp1.limit_all_gathers &&
-                        IsHybrid(fsdp1.sharding_strategy));
+  const bool is_high =
+      job.plan.strategy == "fsdp2" || (job.plan.strategy == "fsdp1" && fsdp1.limit_all_gathers &&
+                                       IsHybrid(fsdp1.sharding_strategy));
   return is_high ? StreamPriority::kHigh : StreamPriority::kDefault;
 }
 

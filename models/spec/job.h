@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "models/spec/collective_spec.h"
@@ -12,6 +14,7 @@
 #include "models/spec/host_spec.h"
 #include "models/spec/memory_spec.h"
 #include "models/spec/model.h"
+#include "models/spec/training_iteration.h"
 #include "models/spec/zero_spec.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
@@ -21,7 +24,6 @@
 namespace stepsim {
 
 enum class CommHook { kNone, kFp16Compress, kBf16Compress };
-enum class DdpIteration { kSteady, kFirst };
 
 // PyTorch DistributedDataParallel; reference: torch 2.x, defaults as its constructor has them.
 struct DdpPlan {
@@ -33,7 +35,7 @@ struct DdpPlan {
   bool static_graph = false;
   bool broadcast_buffers = true;
   CommHook comm_hook = CommHook::kNone;
-  DdpIteration iteration = DdpIteration::kSteady;
+  TrainingIteration iteration = TrainingIteration::kSteady;
   bool no_sync = true;  // accumulate without reducing in between
 };
 
@@ -68,6 +70,8 @@ enum class OptimizerImpl { kForeach, kFused, kForLoop };
 
 // How the small kernels between the matrix products run.
 enum class KernelMode { kEager, kCompiled, kFused };
+// The loss, whose logits are the largest tensors of all: as the other kernels, or by itself.
+enum class LossMode { kAsKernels, kEager, kCompiled, kFused };
 enum class AttentionKind { kFlash, kUnfused };
 
 struct SimulateSpec {
@@ -88,6 +92,7 @@ struct JobSpec {
   BatchSpec batch;
   PrecisionSpec precision;
   KernelMode kernels = KernelMode::kEager;  // the memory-bound ones of a transformer
+  LossMode loss = LossMode::kAsKernels;
   AttentionKind attention = AttentionKind::kFlash;
   RecomputeSpec recompute;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
@@ -103,7 +108,16 @@ struct JobSpec {
   Bytes memory_limit() const { return memory.limit.value_or(hardware.gpu.memory); }
 };
 
+// nullptr: a list of layers.
+inline const TransformerSpec* TransformerOf(const JobSpec& job) {
+  return std::get_if<TransformerSpec>(&job.model.network);
+}
+inline bool Uses(const JobSpec& job, std::string_view strategy) {
+  return job.plan.strategy == strategy;
+}
+
 HostTimes TimesOf(const JobSpec& job);
+KernelMode LossKernels(const JobSpec& job);
 StreamPriority PriorityOf(const JobSpec& job);  // of the communication streams
 
 // Is the very first iteration asked for, which comes once and after nothing?

@@ -10,10 +10,6 @@ constexpr std::array kCommHookNames = {
     EnumName<CommHook>{CommHook::kFp16Compress, "fp16_compress"},
     EnumName<CommHook>{CommHook::kBf16Compress, "bf16_compress"},
 };
-constexpr std::array kIterationNames = {
-    EnumName<DdpIteration>{DdpIteration::kSteady, "steady"},
-    EnumName<DdpIteration>{DdpIteration::kFirst, "first"},
-};
 constexpr std::array kOptimizerNames = {
     EnumName<OptimizerKind>{OptimizerKind::kAdamW, "adamw"},
     EnumName<OptimizerKind>{OptimizerKind::kSgd, "sgd"},
@@ -29,6 +25,12 @@ constexpr std::array kKernelModeNames = {
     EnumName<KernelMode>{KernelMode::kEager, "eager"},
     EnumName<KernelMode>{KernelMode::kCompiled, "compiled"},
     EnumName<KernelMode>{KernelMode::kFused, "fused"},
+};
+constexpr std::array kLossNames = {
+    EnumName<LossMode>{LossMode::kAsKernels, "auto"},
+    EnumName<LossMode>{LossMode::kEager, "eager"},
+    EnumName<LossMode>{LossMode::kCompiled, "compiled"},
+    EnumName<LossMode>{LossMode::kFused, "fused"},
 };
 constexpr std::array kAttentionNames = {
     EnumName<AttentionKind>{AttentionKind::kFlash, "flash"},
@@ -113,9 +115,10 @@ const StructTable<BatchSpec>& BatchFields() {
             "micro-steps of an optimizer step")
           .Range(1, 4096)
           .Aliases({"gradient_accumulation", "grad_accum"}),
-      Field("global_batch_size", &BatchSpec::global_batch_size,
-            "samples of an optimizer step over all GPUs; instead of gradient_accumulation_steps, or "
-            "of micro_batch_size")
+      Field(
+          "global_batch_size", &BatchSpec::global_batch_size,
+          "samples of an optimizer step over all GPUs; instead of gradient_accumulation_steps, or "
+          "of micro_batch_size")
           .Unset("micro_batch_size x gradient_accumulation_steps x GPUs")
           .Range(1, 1e12)
           .Aliases({"train_batch_size", "gbs"}),
@@ -166,6 +169,9 @@ const StructTable<JobSpec>& JobFields() {
       Field("kernels", &J::kernels, kKernelModeNames,
             "the memory-bound kernels of a transformer: PyTorch eager, torch.compile, or fused by "
             "hand (Apex, Transformer Engine, Liger)"),
+      Field("loss", &J::loss, kLossNames,
+            "the kernels of the cross entropy over the logits, which eager ones copy in fp32 three "
+            "times; auto: as kernels"),
       Field("attention", &J::attention, kAttentionNames,
             "flash: one kernel, the scores stay on chip; unfused: the scores go through HBM"),
       Field("recompute", &J::recompute, RecomputeFields(),
@@ -189,10 +195,24 @@ const StructTable<JobSpec>& JobFields() {
   return table;
 }
 
+KernelMode LossKernels(const JobSpec& job) {
+  switch (job.loss) {
+    case LossMode::kEager:
+      return KernelMode::kEager;
+    case LossMode::kCompiled:
+      return KernelMode::kCompiled;
+    case LossMode::kFused:
+      return KernelMode::kFused;
+    case LossMode::kAsKernels:
+      break;
+  }
+  return job.kernels;
+}
+
 bool IsFirstIteration(const JobSpec& job) {
   const ParallelPlan& plan = job.plan;
-  return (plan.strategy == "ddp" && plan.ddp.iteration == DdpIteration::kFirst) ||
-         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == FsdpIteration::kFirst) ||
+  return (plan.strategy == "ddp" && plan.ddp.iteration == TrainingIteration::kFirst) ||
+         (plan.strategy == "fsdp1" && plan.fsdp1.iteration == TrainingIteration::kFirst) ||
          (plan.strategy == "megatron" && plan.megatron.is_first_iteration());
 }
 

@@ -25,7 +25,7 @@ struct IneffectiveKey {
 
 std::span<const IneffectiveKey> IneffectiveCollectiveKeys();
 std::span<const IneffectiveKey> IneffectiveFsdpKeys();
-std::span<const IneffectiveKey> IneffectiveZeroKeys();  // and Megatron's
+std::span<const IneffectiveKey> IneffectiveZeroKeys();    // and Megatron's
 std::span<const IneffectiveKey> IneffectiveMemoryKeys();  // and those of recomputation
 
 // A job and what was found in reading it: where a check reports.
@@ -39,7 +39,6 @@ struct JobProblems {
                        [&](std::string_view path) { return reading.IsInvalid(path); });
   }
   void Report(std::string_view path, std::string_view message) const;  // "<path>: <message>"
-
 };
 
 // Combinations that FSDP, DeepSpeed and Megatron refuse, each with their rule.

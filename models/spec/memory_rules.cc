@@ -7,9 +7,6 @@
 namespace stepsim {
 namespace {
 
-const TransformerSpec* TransformerOf(const JobSpec& job) {
-  return std::get_if<TransformerSpec>(&job.model.network);
-}
 bool CountsLayers(const RecomputeSpec& recompute) {
   return recompute.IsFull() || recompute.IsSelective(RecomputePolicy::kLayer);
 }

@@ -58,9 +58,8 @@ Sharding MegatronSharding(const JobSpec& job, Sharding sharding) {
   if (plan.grad_reduce_in_fp32.value_or(sharding.gather == DType::kBf16)) {
     sharding.reduce = sharding.gradient = DType::kFp32;
   }
-  sharding.optimizer_shards = plan.use_distributed_optimizer
-                                  ? job.gpus() / plan.num_distributed_optimizer_instances
-                                  : 1;
+  sharding.optimizer_shards =
+      plan.use_distributed_optimizer ? job.gpus() / plan.num_distributed_optimizer_instances : 1;
   return sharding;
 }
 

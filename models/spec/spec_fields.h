@@ -1,12 +1,19 @@
 // Which keys do the files have? The field tables of hardware profiles, networks, models and jobs.
 #pragma once
 
+#include <array>
+
 #include "models/spec/hardware.h"
 #include "models/spec/job.h"
 #include "models/spec/model.h"
 #include "sim/config/field_table.h"
 
 namespace stepsim {
+
+inline constexpr std::array kIterationNames = {
+    EnumName<TrainingIteration>{TrainingIteration::kSteady, "steady"},
+    EnumName<TrainingIteration>{TrainingIteration::kFirst, "first"},
+};
 
 const StructTable<ContentionSpec>& ContentionFields();
 const StructTable<CollectivePoint>& PointFields();

@@ -12,10 +12,6 @@
 namespace stepsim {
 namespace {
 
-constexpr std::string_view kLayers = "layers.";
-
-bool IsLayer(std::string_view unit) { return unit.substr(0, kLayers.size()) == kLayers; }
-
 // Layers in one word: "embedding, layers.0 to layers.31, final_norm".
 std::string AllowedModules(const std::vector<std::string>& units) {
   std::vector<std::string> words;
@@ -117,9 +113,11 @@ void AddTransformerUnits(const TransformerSpec& spec, std::vector<std::string>& 
 
 }  // namespace
 
+bool IsLayer(std::string_view unit) { return unit.starts_with("layers."); }
+
 std::vector<std::string> UnitNames(const JobSpec& job) {
   std::vector<std::string> names;
-  if (const auto* spec = std::get_if<TransformerSpec>(&job.model.network)) {
+  if (const auto* spec = TransformerOf(job)) {
     AddTransformerUnits(*spec, names);
   } else {
     for (const LayerSpec& layer : std::get<LayerListSpec>(job.model.network).layers) {

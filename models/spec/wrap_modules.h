@@ -20,6 +20,9 @@ namespace stepsim {
 // The units of a job's workload, in execution order.
 std::vector<std::string> UnitNames(const JobSpec& job);
 
+// Is it one of the layers, "layers.0", "layers.1", ...?
+bool IsLayer(std::string_view unit);
+
 // Does `name` fit `pattern`, in which `*` stands for any text?
 bool FitsPattern(std::string_view name, std::string_view pattern);
 

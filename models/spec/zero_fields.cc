@@ -7,10 +7,6 @@ namespace {
 
 constexpr double kMostElements = 1e15;
 
-constexpr std::array kIterationNames = {
-    EnumName<TrainingIteration>{TrainingIteration::kSteady, "steady"},
-    EnumName<TrainingIteration>{TrainingIteration::kFirst, "first"},
-};
 constexpr std::array kLeafNames = {
     EnumName<LeafModules>{LeafModules::kNone, "none"},
     EnumName<LeafModules>{LeafModules::kLayers, "layers"},

@@ -12,8 +12,8 @@ namespace {
 
 const ZeroPlan& Zero(const JobSpec& job) { return job.plan.zero; }
 const MegatronPlan& Megatron(const JobSpec& job) { return job.plan.megatron; }
-bool UsesZero(const JobSpec& job) { return job.plan.strategy == "zero"; }
-bool UsesMegatron(const JobSpec& job) { return job.plan.strategy == "megatron"; }
+bool UsesZero(const JobSpec& job) { return Uses(job, "zero"); }
+bool UsesMegatron(const JobSpec& job) { return Uses(job, "megatron"); }
 
 // ---- Keys without effect ----
 

@@ -6,12 +6,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "models/spec/training_iteration.h"
 #include "sim/base/dtype.h"
 
 namespace stepsim {
-
-// A framework that learns in its first iterations what it overlaps later.
-enum class TrainingIteration { kSteady, kFirst };
 
 // Modules of stage 3 that are fetched with everything below them.
 enum class LeafModules { kNone, kLayers };

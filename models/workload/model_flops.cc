@@ -118,7 +118,7 @@ std::vector<std::pair<std::string, Flops>> ModelFlops(const JobSpec& job) {
   std::vector<std::pair<std::string, Flops>> result;
   for (const FlopConvention& convention : kConventions) {
     Flops flops;
-    if (const auto* spec = std::get_if<TransformerSpec>(&job.model.network)) {
+    if (const auto* spec = TransformerOf(job)) {
       flops = convention.count(*spec, batch.micro_batch_size, batch.sequence_length);
     } else {
       flops = ForwardFlops(std::get<LayerListSpec>(job.model.network)) * 3.0 *

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/spec/wrap_modules.h"
 #include "sim/base/check.h"
 
 namespace stepsim {
@@ -20,8 +21,6 @@ struct Checkpoint {
   std::vector<std::vector<char>> runs_again;   // by unit of the checkpoint and operator
   bool drops_results = false;  // what is read outside is made anew too (Megatron's norms)
 };
-
-bool IsLayer(const ModelUnit& unit) { return unit.name.rfind("layers.", 0) == 0; }
 
 bool IsAttention(const Operator& op) { return op.name.rfind("attention", 0) == 0; }
 bool IsNorm(const Operator& op) { return op.name.rfind("norm", 0) == 0; }
@@ -67,7 +66,7 @@ class Recomputation {
   std::vector<std::int32_t> Layers() const {
     std::vector<std::int32_t> layers;
     for (std::size_t u = 0; u < workload_.units.size(); ++u) {
-      if (IsLayer(workload_.units[u])) layers.push_back(static_cast<std::int32_t>(u));
+      if (IsLayer(workload_.units[u].name)) layers.push_back(static_cast<std::int32_t>(u));
     }
     return layers;
   }

@@ -36,6 +36,7 @@ class TransformerBuilder {
         stream_(StreamType(job)),
         parameter_(ShardingOf(job).gather),
         passes_(PassesOf(job.kernels)),
+        loss_passes_(PassesOf(LossKernels(job))),
         attention_(job.attention),
         batch_(job.batch.micro_batch_size),
         sequence_(job.batch.sequence_length),
@@ -384,9 +385,9 @@ class TransformerBuilder {
   void AddLoss(std::int64_t vocabulary) {
     BeginUnit("loss");
     const std::int64_t logits = tokens_ * vocabulary;
-    Operator& op = AddOperator("cross_entropy", Moves(passes_.loss, logits));
-    op.backward_input.push_back(Moves(passes_.loss_grad, logits));
-    op.saved = TrafficBytes(passes_.loss_saved, types(), logits);
+    Operator& op = AddOperator("cross_entropy", Moves(loss_passes_.loss, logits));
+    op.backward_input.push_back(Moves(loss_passes_.loss_grad, logits));
+    op.saved = TrafficBytes(loss_passes_.loss_saved, types(), logits);
     op.reads = {Read(kUnitInput, logits)};
     AddLossWorkspace(logits, &op);
   }
@@ -395,7 +396,7 @@ class TransformerBuilder {
   // saved; in backward the gradients of both are there at once. Fused, only the logits' gradient
   // is.
   void AddLossWorkspace(std::int64_t logits, Operator* op) const {
-    const bool is_written_out = passes_.loss_saved.wide > 0;
+    const bool is_written_out = loss_passes_.loss_saved.wide > 0;
     if (!is_written_out) return;
     const Bytes wide = SizeOf(DType::kFp32, logits);
     const Bytes narrow = SizeOf(activation_, logits);
@@ -464,6 +465,7 @@ class TransformerBuilder {
   DType stream_;      // of the residual stream and the norms
   DType parameter_;
   const MemoryPasses& passes_;
+  const MemoryPasses& loss_passes_;
   AttentionKind attention_;
   std::int64_t batch_;
   std::int64_t sequence_;

@@ -50,7 +50,7 @@ std::vector<std::int32_t> Workload::ArrivalOrder() const {
 }
 
 Workload BuildWorkload(const JobSpec& job) {
-  if (std::holds_alternative<TransformerSpec>(job.model.network)) {
+  if (TransformerOf(job) != nullptr) {
     Workload workload = BuildTransformerWorkload(job);
     AddGradientFlow(&workload);
     ApplyRecompute(job.recompute, &workload);

@@ -100,8 +100,7 @@ StepReport BuildReport(const TaskGraph& graph, const TaskCosts& costs,
   report.collectives =
       ReportCollectives(graph, timeline, choices, slowest, step.slowest, step.window);
   report.choices = std::move(choices);
-  report.memory =
-      PeakMemory(graph, timeline, step.window, report.context.allocator_slack);
+  report.memory = PeakMemory(graph, timeline, step.window, report.context.allocator_slack);
   return report;
 }
 

@@ -126,8 +126,9 @@ void TraceWriter::Write() {
   for (const RankId rank : AllIds<RankId>(graph_.rank_count())) {
     WriteExposed(rank, tasks[Index(rank)]);
     WriteBytesInFlight(rank);
-    WriteMemoryCounter(graph_, memory, rank, tracks_.Pid(rank), report_.window,
-                       [this](std::string_view text) { BeginEvent(text); }, &text_);
+    WriteMemoryCounter(
+        graph_, memory, rank, tracks_.Pid(rank), report_.window,
+        [this](std::string_view text) { BeginEvent(text); }, &text_);
   }
   WriteTail();
 }

@@ -22,8 +22,9 @@ constexpr std::size_t kListedCollectives = 3;
 constexpr std::size_t kListedCategories = 4;
 constexpr std::size_t kListedWarnings = 2;
 constexpr std::size_t kLinesOfRemark = 2;
+constexpr std::size_t kLinesOfWarning = 3;
 constexpr std::size_t kLinesOfNote = 12;  // notes are asked for, and list things
-constexpr std::size_t kMostLines = 21;  // at full width
+constexpr std::size_t kMostLines = 21;    // at full width
 
 double MetricValue(const StepReport& report, std::string_view name) {
   const std::span<const Metric> metrics = Metrics();
@@ -241,8 +242,9 @@ class Summary {
     for (std::size_t i = 0; i < listed; ++i) {
       const std::string number =
           listed < warnings.size() ? fmt::format(" {}/{}", i + 1, warnings.size()) : "";
-      const bool has_room = room / listed >= Lines(kLinesOfRemark);
-      AddText("warning" + number, warnings[i], has_room ? kLinesOfRemark : 1, /*is_loud=*/true);
+      std::size_t lines = kLinesOfWarning;
+      while (lines > 1 && Lines(lines) > room / listed) --lines;
+      AddText("warning" + number, warnings[i], lines, /*is_loud=*/true);
     }
   }
 

@@ -45,7 +45,7 @@ Duration HostTime(const JobSpec& job) {
 
 bool RunsAhead(const JobSpec& job) { return !job.host.synchronize; }
 bool IsSteady(const JobSpec& job) {
-  return job.plan.strategy != "ddp" || job.plan.ddp.iteration == DdpIteration::kSteady;
+  return job.plan.strategy != "ddp" || job.plan.ddp.iteration == TrainingIteration::kSteady;
 }
 
 // Host and device are two chains, and the only edges between them lead from the first to the

@@ -88,7 +88,7 @@ ResolvedJob ShardedJob(std::uint64_t seed) {
   plan.fsdp1.forward_prefetch = bit(2);
   plan.fsdp1.limit_all_gathers = bit(3);
   plan.fsdp1.no_sync = bit(4);
-  plan.fsdp1.iteration = seed % 13 == 0 ? FsdpIteration::kFirst : FsdpIteration::kSteady;
+  plan.fsdp1.iteration = seed % 13 == 0 ? TrainingIteration::kFirst : TrainingIteration::kSteady;
   plan.fsdp2.wrap = bit(2) ? WrapPolicy::kMinParameters : WrapPolicy::kLayer;
   plan.fsdp2.wrap_min_parameters = 1'000'000;
   if (seed % 5 == 0) {  // every second unit, and the two last ones together

@@ -131,7 +131,7 @@ DdpPlan RandomDdp(Random& random) {
   plan.broadcast_buffers = random.Chance(0.7);
   plan.comm_hook = random.Pick(
       {CommHook::kNone, CommHook::kNone, CommHook::kFp16Compress, CommHook::kBf16Compress});
-  plan.iteration = random.Chance(0.2) ? DdpIteration::kFirst : DdpIteration::kSteady;
+  plan.iteration = random.Chance(0.2) ? TrainingIteration::kFirst : TrainingIteration::kSteady;
   plan.no_sync = random.Chance(0.5);
   return plan;
 }

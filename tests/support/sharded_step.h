@@ -1,5 +1,5 @@
 // A small sharded step for tests: five units with one parameter each, priced as the examples of the
-// schedule specification (tests/data/schedules.vec) are.
+// worked schedules of tests/data/schedules.vec are.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -8,30 +8,17 @@ Equal predictions give equal bytes.
 """
 import csv
 import json
-import os
 import pathlib
 import subprocess
 import sys
 
-DEBIAN_PYTHON = "/usr/bin/python3"
-
-try:
-    import matplotlib
-except ImportError:
-    # Another Python in the path does not see the packages of the system.
-    if os.path.exists(DEBIAN_PYTHON) and os.path.realpath(sys.executable) != os.path.realpath(
-            DEBIAN_PYTHON):
-        os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON, "-B", *sys.argv])
-    sys.exit("error: matplotlib is missing; on Debian: apt-get install python3-matplotlib")
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fill_markers import fill_markers  # noqa: E402
+from plotting import DPI, MARKERS, PALETTE, plt, style  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results" / "sharding"
 JOB = "llama-3-8b_fsdp2_16xh100"
-PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#555555"]
-MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
 
 NETWORKS = {"8 x 400 Gb/s InfiniBand": None, "100 Gb/s RoCE": "roce-100g",
             "25 Gb/s Ethernet": "ethernet-25g"}
@@ -144,18 +131,6 @@ def side_by_side(rows):
     return table(lines, columns)
 
 
-def replace_block(text, name, block):
-    begin, end = f"<!-- {name} -->\n", "<!-- end -->"
-    start = text.index(begin) + len(begin)
-    return text[:start] + block + "\n" + text[text.index(end, start):]
-
-
-def style():
-    matplotlib.rcdefaults()
-    plt.rcParams.update({"font.size": 10, "axes.grid": True, "grid.color": "#DDDDDD",
-                         "axes.axisbelow": True, "axes.edgecolor": "#666666"})
-
-
 def plot_strategies(rows):
     figure, panels = plt.subplots(1, len(NETWORKS), figsize=(15, 5), sharey=True)
     for panel, network in zip(panels, NETWORKS):
@@ -178,7 +153,7 @@ def plot_strategies(rows):
         panel.grid(axis="y", visible=False)
     panels[0].legend(loc="lower left", bbox_to_anchor=(-0.05, -0.3), ncol=2, frameon=False)
     figure.tight_layout()
-    figure.savefig(RESULTS / "strategies.png", dpi=110, metadata={"Software": None})
+    figure.savefig(RESULTS / "strategies.png", dpi=DPI, metadata={"Software": None})
     plt.close(figure)
 
 
@@ -197,7 +172,7 @@ def plot_prefetch(rows):
     exposure.set_yscale("log")
     memory.legend()
     figure.tight_layout()
-    figure.savefig(RESULTS / "prefetch.png", dpi=110, metadata={"Software": None})
+    figure.savefig(RESULTS / "prefetch.png", dpi=DPI, metadata={"Software": None})
     plt.close(figure)
 
 
@@ -213,16 +188,15 @@ def main():
     style()
     plot_strategies(strategies)
     plot_prefetch(prefetch)
-    readme = RESULTS / "README.md"
-    text = replace_block(readme.read_text(), "strategies", side_by_side(strategies))
-    text = replace_block(text, "prefetch", table(prefetch, {
-        "network": "network", "backward_prefetch": "depth", "step_ms": "step, ms",
-        "exposed_ms": "exposed, ms", "memory_gib": "memory, GiB"}))
-    text = replace_block(text, "accumulation", table(accumulation, {
-        "flavour": "flavour", "microsteps": "micro-steps", "step_ms": "step, ms",
-        "exposed_ms": "exposed, ms", "tokens_per_s_per_gpu": "tokens/s/GPU",
-        "memory_gib": "memory, GiB"}))
-    readme.write_text(text)
+    fill_markers(RESULTS / "README.md", {
+        "strategies": side_by_side(strategies),
+        "prefetch": table(prefetch, {
+            "network": "network", "backward_prefetch": "depth", "step_ms": "step, ms",
+            "exposed_ms": "exposed, ms", "memory_gib": "memory, GiB"}),
+        "accumulation": table(accumulation, {
+            "flavour": "flavour", "microsteps": "micro-steps", "step_ms": "step, ms",
+            "exposed_ms": "exposed, ms", "tokens_per_s_per_gpu": "tokens/s/GPU",
+            "memory_gib": "memory, GiB"})})
 
 
 if __name__ == "__main__":

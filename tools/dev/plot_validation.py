@@ -9,41 +9,24 @@ equal bytes.
 """
 import collections
 import math
-import os
 import pathlib
 import sys
 
-DEBIAN_PYTHON = "/usr/bin/python3"
-
-try:
-    import matplotlib
-except ImportError:
-    # Another Python in the path does not see the packages of the system.
-    if os.path.exists(DEBIAN_PYTHON) and os.path.realpath(sys.executable) != os.path.realpath(
-            DEBIAN_PYTHON):
-        os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON, "-B", *sys.argv])
-    sys.exit("error: matplotlib is missing; on Debian: apt-get install python3-matplotlib")
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
-from matplotlib.ticker import FuncFormatter  # noqa: E402
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import memory_tables  # noqa: E402
+from fill_markers import fill_markers  # noqa: E402
+from plotting import DPI, MARKERS, PALETTE, plt, style  # noqa: E402
 import validation_tables as tables  # noqa: E402
+from matplotlib.ticker import FuncFormatter  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BAND = 0.2
 MEMORY_BAND = 0.1
-# Okabe and Ito's palette: told apart by colour-blind readers, and by markers in grey.
-PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#555555"]
-MARKERS = ["o", "s", "^", "D", "v", "P"]
 TYPE_MARKERS = {"bf16": "o", "fp16": "s", "fp32": "^", "tf32": "v", "fp8": "D"}
 GROUPED_MARKER = "x"
 FEW_SHAPES = 20  # GPUs with fewer share one colour
 Series = collections.namedtuple("Series", "name rows colour marker")
 BAND_COLOUR = "#E4E4E4"
-DPI = 110
 PANEL_INCHES = 6.2
 
 COLLECTIVE_COLUMNS = ["system_id", "collective", "ranks", "size_bytes", "class", "status",
@@ -51,13 +34,6 @@ COLLECTIVE_COLUMNS = ["system_id", "collective", "ranks", "size_bytes", "class",
                       "algorithm", "protocol"]
 KERNEL_COLUMNS = ["row", "gpu", "profile", "m", "n", "k", "groups", "layout", "dtype",
                   "measured_us", "predicted_us", "left_out_us"]
-
-
-def style():
-    matplotlib.rcdefaults()
-    plt.rcParams.update({"font.size": 10, "axes.grid": True, "grid.color": "#DDDDDD",
-                         "grid.linewidth": 0.6, "axes.axisbelow": True, "axes.edgecolor": "#666666",
-                         "svg.hashsalt": "stepsim", "legend.framealpha": 0.92})
 
 
 def microseconds(value, _=None):
@@ -234,7 +210,7 @@ def main():
     draw_collectives(results, collectives)
     draw_kernels(results, kernels)
     draw_memory(results, memory)
-    tables.fill_markers(results / "README.md", {
+    fill_markers(results / "README.md", {
         "collectives": tables.collective_table(collectives),
         "operations": tables.operation_table(collectives),
         "systems": tables.system_table(collectives),
@@ -245,7 +221,7 @@ def main():
         "memory_aside": memory_tables.aside_table(memory),
     })
     if len(sys.argv) == 2:
-        tables.fill_markers(ROOT / "README.md",
+        fill_markers(ROOT / "README.md",
                             {"accuracy": tables.accuracy_table(collectives, kernels, memory_tables.accuracy_lines(memory))})
 
 

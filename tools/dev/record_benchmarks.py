@@ -18,6 +18,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fill_markers import fill_markers  # noqa: E402
+
 RESULTS = pathlib.Path(__file__).resolve().parents[2] / "results" / "benchmarks"
 PROCESS_RUNS = 5
 # Whole processes and their aims. The last one is a real job: an 80-layer network.
@@ -143,17 +146,6 @@ def process_rows(build):
     return rows
 
 
-def fill_readme(sections):
-    readme = RESULTS / "README.md"
-    text = readme.read_text()
-    for name, body in sections.items():
-        pattern = re.compile(f"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not pattern.search(text):
-            sys.exit(f"{readme} has no place for '{name}'")
-        text = pattern.sub(lambda m: m.group(1) + body + "\n" + m.group(2), text)
-    readme.write_text(text)
-
-
 def write_csv(name, header, rows):
     with open(RESULTS / name, "w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([header] + rows)
@@ -172,7 +164,7 @@ def main():
     write_csv("processes.csv", process_header, processes)
     write_csv("trace.csv", trace_header, trace)
     (RESULTS / "environment.txt").write_text(environment)
-    fill_readme({
+    fill_markers(RESULTS / "README.md", {
         "engine": engine_markdown(table, tasks),
         "growth": growth_markdown(table),
         "extras": extras_markdown(table),

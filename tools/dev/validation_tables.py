@@ -5,7 +5,6 @@ import collections
 import csv
 import math
 import pathlib
-import re
 import sys
 
 MIB = 1 << 20
@@ -229,14 +228,3 @@ def accuracy_table(collectives, kernels, more=()):
     lines += more
     return markdown(["", "points", "median error, seen", "median error, unseen", "p90, unseen"],
                     lines)
-
-
-def fill_markers(path, sections):
-    """Replaces what stands between `<!-- name -->` and `<!-- end -->`."""
-    text = path.read_text(encoding="utf-8")
-    for name, body in sections.items():
-        pattern = re.compile(f"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not pattern.search(text):
-            sys.exit(f"error: {path} has no place for '{name}'")
-        text = pattern.sub(lambda m: m.group(1) + body + "\n" + m.group(2), text)
-    path.write_text(text, encoding="utf-8")

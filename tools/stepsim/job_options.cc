@@ -28,12 +28,6 @@ SourceFile StandardInput(const Session& session) {
   return {"<stdin>", ReadLimited(session.streams.in), ""};
 }
 
-std::string ImporterNames() {
-  std::vector<std::string_view> names;
-  for (const Importer& importer : Importers()) names.push_back(importer.name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 // The files that --from names, those that cannot be read as problems.
 std::vector<FrameworkFile> ReadFrameworkFiles(const JobOptions& options, const Session& session,
                                               const ConfigSource& source, Diagnostics& problems) {
@@ -68,7 +62,7 @@ std::shared_ptr<JobOptions> AddJobOptions(CLI::App& app) {
   app.add_option("--from", options->from,
                  fmt::format("a framework's own file, laid over the job: KIND is {}; a FILE alone "
                              "where it is plain; may repeat",
-                             ImporterNames()))
+                             fmt::join(ImporterNames(), ", ")))
       ->type_name("KIND:FILE")
       ->expected(1)
       ->take_all()

@@ -43,10 +43,6 @@ constexpr std::array kFormats = {
     FormatRow{".json", TableFormat::kJson},
 };
 
-bool EndsWith(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 }  // namespace
 
 std::string TableCsv(const ResultTable& table) {
@@ -104,7 +100,7 @@ std::vector<TableTarget> ParseTableTargets(const std::vector<std::string>& paths
   for (const std::string& path : paths) {
     const std::string_view name = path == "-" ? "-.json" : std::string_view(path);
     const auto row = std::find_if(kFormats.begin(), kFormats.end(), [&](const FormatRow& format) {
-      return EndsWith(name, format.suffix);
+      return name.ends_with(format.suffix);
     });
     if (row == kFormats.end()) {
       diagnostics.Add({"--export " + path, 0, 0},

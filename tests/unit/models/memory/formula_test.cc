@@ -1,5 +1,5 @@
-// The closed form against sections 9.3 and 9.4 of the schedules' reference (Korthikanti et al. for
-// activations), parameter counts as their models' cards state them, and hand-made sums.
+// The closed form against the equations of models/README.md (Korthikanti et al. for activations),
+// parameter counts as their models' cards state them, and hand-made sums.
 #include "models/memory/formula.h"
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ namespace {
 using ::testing::DoubleEq;
 using ::testing::DoubleNear;
 
-// ---- States: section 9.3 ----
+// ---- States ----
 
 TEST(StateBytes, AreThoseOfTheTable) {
   const double d = 8;
@@ -139,7 +139,7 @@ TEST(StageParameters, ExpertsAreShardedOverTheirOwnPeers) {
   EXPECT_DOUBLE_EQ(ParametersOfStage(job, 0).experts, 3.0 * 40 * 3 * 5120 * 1536);
 }
 
-// ---- Activations: section 9.4 ----
+// ---- Activations ----
 
 struct Korthikanti : public ::testing::Test {
   Korthikanti() {

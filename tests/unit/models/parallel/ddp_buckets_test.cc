@@ -128,7 +128,7 @@ TEST(PlanBuckets, RebuildsFromArrivalOrder) {
 }
 
 TEST(PlanBuckets, FirstIterationHasOneBucketInRegistrationOrder) {
-  EXPECT_THAT(Indices(PlanBuckets({.iteration = DdpIteration::kFirst}, ThreeTensors())),
+  EXPECT_THAT(Indices(PlanBuckets({.iteration = TrainingIteration::kFirst}, ThreeTensors())),
               ElementsAre(ElementsAre(0, 1, 2)));
 }
 

@@ -1,5 +1,5 @@
-// DDP's steps, built by the strategy and run by the engine, against the start times of the schedule
-// specification (tests/data/schedules.vec) and rules of its section on variants.
+// DDP's steps, built by the strategy and run by the engine, against the start times of the worked
+// schedules of tests/data/schedules.vec and the rules of models/README.md, "DDP".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -128,7 +128,7 @@ TEST(Ddp, SteadyStateMatchesTheSpecification) {
 }
 
 TEST(Ddp, FirstIterationMatchesTheSpecification) {
-  ExpectLineByLine(RunJob(JobOf({.iteration = DdpIteration::kFirst}), ThreeLayers()),
+  ExpectLineByLine(RunJob(JobOf({.iteration = TrainingIteration::kFirst}), ThreeLayers()),
                    Example("ddp-first-iteration"));
 }
 
@@ -262,7 +262,7 @@ TEST(Ddp, WhatFollowsACollectiveIsNoBackward) {
 // Iteration 1 of a static graph: usage map, all copies, all buckets, after the whole backward.
 TEST(Ddp, StaticGraphDelaysTheFirstIteration) {
   const StepRun run =
-      RunJob(JobOf({.static_graph = true, .iteration = DdpIteration::kFirst}), ThreeLayers());
+      RunJob(JobOf({.static_graph = true, .iteration = TrainingIteration::kFirst}), ThreeLayers());
   EXPECT_EQ(run.Start("all_reduce usage map"), 95);  // end of backward
   EXPECT_EQ(run.Start("scale_copy L0"), 95);         // copies run beside it
   EXPECT_EQ(run.Start("all_reduce bucket 1/1 (L1 +2)"), 98);

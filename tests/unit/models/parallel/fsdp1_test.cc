@@ -1,5 +1,5 @@
 // FSDP1's steps, built by the strategy and run by the engine, against the start times of the
-// schedule specification (tests/data/schedules.vec) and the rules of its section 2.
+// worked schedules of tests/data/schedules.vec and the rules of models/README.md, "FSDP1".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,7 +94,7 @@ TEST(Fsdp1, GradientsAreDividedInTwoPlaces) {
 TEST(Fsdp1, TheFirstIterationChecksTheOrder) {
   Durations durations;
   durations.free = {"divide", "check order"};
-  JobSpec job = JobOf({.forward_prefetch = true, .iteration = FsdpIteration::kFirst});
+  JobSpec job = JobOf({.forward_prefetch = true, .iteration = TrainingIteration::kFirst});
   const StepRun run = RunJob(job, ThreeLayers(), durations);
   EXPECT_EQ(run.Count("check order"), 4);
   // Root 0-6, embedding 6-8, then gathers of 6 and layers of 10 in turn.

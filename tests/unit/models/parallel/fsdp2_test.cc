@@ -1,5 +1,5 @@
 // FSDP2's steps, built by the strategy and run by the engine, against the start times of the
-// schedule specification (tests/data/schedules.vec) and the volume identities of its section 9.
+// worked schedules of tests/data/schedules.vec and the rules of models/README.md, "FSDP2".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

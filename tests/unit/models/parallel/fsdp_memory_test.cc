@@ -1,5 +1,5 @@
-// What an FSDP rank holds beside its shards at named moments of the worked schedules: tables 2.5
-// and 3.5 of the schedule specification. S is the size of a layer; the root's group holds two.
+// What an FSDP rank holds beside its shards at named moments of the worked schedules:
+// models/README.md, "FSDP2" and "FSDP1". S is the size of a layer; the root's group holds two.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -137,6 +137,21 @@ TEST(Fsdp1Memory, SlowReductionsPileUpGradients) {
   const StepRun run = RunJob(Fsdp1({.separate_reduce_group = true}), ThreeLayers(), slow);
   // Gradients of 3, 2 and 1 wait when the embedding's is there.
   EXPECT_EQ(Held(run).Gradients(run.Start("embedding.op.wgrad")), 3 + kHead);
+}
+
+// Section 2.3: on the reductions' stream the gradient is cast to the type of the reduction first.
+// So what the reduce_scatter reads, alive until it ends, is in fp32 here, twice what backward made.
+TEST(Fsdp1Memory, ReductionsReadGradientsOfTheirOwnType) {
+  const StepRun run =
+      RunJob(Fsdp1({.param_dtype = DType::kBf16, .reduce_dtype = DType::kFp32}), ThreeLayers());
+  const Held held(run);
+  const std::int64_t backward = run.Start("layers.2.op.wgrad");
+  const std::int64_t reduces = run.Start("reduce_scatter layers.2");
+  EXPECT_EQ(held.Bytes(backward + 19, "reduce_buffers"), 0);
+  EXPECT_EQ(held.Bytes(reduces + 5, "reduce_buffers"), kSize);
+  EXPECT_EQ(held.Bytes(reduces + 5, "unsharded_gradients"), kHead * kElements * 2);
+  EXPECT_EQ(held.Bytes(reduces + 6, "reduce_buffers"), 0);
+  ExpectMemoryReturns(run);
 }
 
 // With a host thread the output is taken when the gather is launched.

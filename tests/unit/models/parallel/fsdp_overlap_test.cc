@@ -130,15 +130,31 @@ TEST(FsdpOverlap, DepthTradesMemoryForExposure) {
   EXPECT_EQ(buffers(two), 2);
 }
 
-// Forward needs no prefetch on a host that is ahead; gathering further ahead only holds more.
+// Forward needs no prefetch on a host that is ahead; gathering further ahead only holds more. What
+// is issued before layer i waits for the copy-out of layer i - 1: so in the forward of i there are
+// the outputs of the two layers behind it, and with n named ahead, of n + 1; one named is no
+// change.
 TEST(FsdpOverlap, ForwardPrefetchHoldsMoreOnAFastHost) {
+  const Workload six = WorkloadOf({{"embedding", 2, 4},
+                                   {"layers.0", 10, 20},
+                                   {"layers.1", 10, 20},
+                                   {"layers.2", 10, 20},
+                                   {"layers.3", 10, 20},
+                                   {"layers.4", 10, 20},
+                                   {"layers.5", 10, 20},
+                                   {"head", 4, 8}});
+  const auto outputs = [](const StepRun& run) {
+    const std::int64_t at = run.Start("layers.1.op.forward") + 9;
+    return MemoryOf(run).At(at, "gather_buffers") / (kElements * 4);
+  };
   const Durations durations = WithFreeCopies(3, 3);
-  const StepRun none = RunJob(Fsdp2(), ThreeLayers(), durations);
-  const StepRun two = RunJob(Fsdp2({.forward_prefetch = 2}), ThreeLayers(), durations);
-  EXPECT_EQ(none.makespan, two.makespan);
-  const std::int64_t at = none.Start("layers.0.op.forward") + 9;
-  EXPECT_EQ(MemoryOf(none).At(at, "gather_buffers"), 2 * kElements * 4);
-  EXPECT_EQ(MemoryOf(two).At(at, "gather_buffers"), 2 * kElements * 4);
+  const StepRun none = RunJob(Fsdp2(), six, durations);
+  EXPECT_EQ(outputs(none), 2);
+  for (const std::int64_t named : {1, 2, 3}) {
+    const StepRun ahead = RunJob(Fsdp2({.forward_prefetch = named}), six, durations);
+    EXPECT_EQ(ahead.makespan, none.makespan) << named;
+    EXPECT_EQ(outputs(ahead), named + 1) << named;
+  }
 }
 
 // Through the process group's own stream a gather waits for all that compute was given before: it

@@ -1,4 +1,4 @@
-// Bucket rules of the schedule specification, section 5.1, worked out by hand.
+// Bucket rules of models/README.md, "Megatron data parallel", worked out by hand.
 #include "models/parallel/megatron_buckets.h"
 
 #include <gmock/gmock.h>

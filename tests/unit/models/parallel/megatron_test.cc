@@ -1,5 +1,5 @@
 // Megatron-LM's data parallelism, built by the strategy and run by the engine, against the start
-// times of the schedule specification (tests/data/schedules.vec) and the rules of its section 5.
+// times of tests/data/schedules.vec and the rules of models/README.md, "Megatron data parallel".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

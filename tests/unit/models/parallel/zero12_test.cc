@@ -1,5 +1,5 @@
 // DeepSpeed's stages 1 and 2, built by the strategy and run by the engine, against the start times
-// of the schedule specification (tests/data/schedules.vec) and the rules of its section 4.
+// of the worked schedules of tests/data/schedules.vec and the rules of models/README.md, "ZeRO".
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What DeepSpeed's coordinator decides, against the rules of the schedule specification, section
-// 4.3, worked out by hand on equal modules of 10 elements.
+// What DeepSpeed's coordinator decides, against the rules of models/README.md, "ZeRO",
+// worked out by hand on equal modules of 10 elements.
 #include "models/parallel/zero3_schedule.h"
 
 #include <gmock/gmock.h>

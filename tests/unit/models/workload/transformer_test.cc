@@ -282,6 +282,19 @@ TEST(Transformer, LossWorksInSinglePrecision) {
   EXPECT_EQ(loss.saved, Bytes{logits * 4});
 }
 
+// `loss` sets its kernels apart from the others: fp32 logits are saved where it is eager.
+TEST(Transformer, TheLossMayRunUnlikeTheOtherKernels) {
+  JobSpec job = JobOf(Shallow(testing::Llama3Of8b()), 1, 64);
+  job.kernels = KernelMode::kCompiled;
+  const auto saved = [&](LossMode mode) {
+    job.loss = mode;
+    const Workload workload = BuildWorkload(job);
+    return UnitNamed(workload, "loss").operators[0].saved;
+  };
+  EXPECT_EQ(saved(LossMode::kAsKernels), saved(LossMode::kCompiled));
+  EXPECT_EQ(saved(LossMode::kEager), saved(LossMode::kCompiled) * 2);  // fp32 against 16 bit
+}
+
 // Autocast leaves sums and norms in fp32, so the residual stream is fp32 and a linear behind a norm
 // casts its input: b = 2, s = 64, h = 768; every count is a read or a write of one element.
 TEST(Transformer, AutocastKeepsTheResidualStreamInSinglePrecision) {

@@ -145,9 +145,9 @@ TEST(Markdown, TablesForATicket) {
   EXPECT_THAT(text, HasSubstr("| MFU (palm, peak 312 TFLOP/s dense bf16) | 40.0% |\n"));
   EXPECT_THAT(text, HasSubstr("| tokens/s per GPU | 10,240 |\n"));
   EXPECT_THAT(text, HasSubstr("| capacity | 80.0 GiB |\n"));
-  EXPECT_THAT(text,
-              HasSubstr("| all_reduce bucket 5 | 88.0 ms | -11.0% | 5.00 ms | -88.0 ms | 1.58 GB | "
-                        "ring | 16 | gradient_reduce | ready last, nothing left to hide behind |\n"));
+  EXPECT_THAT(
+      text, HasSubstr("| all_reduce bucket 5 | 88.0 ms | -11.0% | 5.00 ms | -88.0 ms | 1.58 GB | "
+                      "ring | 16 | gradient_reduce | ready last, nothing left to hide behind |\n"));
   EXPECT_THAT(text, Not(HasSubstr("bucket 4")));  // never exposed
   EXPECT_THAT(text, HasSubstr("<details><summary>Assumptions (1)</summary>\n\n| field |"));
   EXPECT_THAT(text, HasSubstr("| plan.ddp.bucket_cap_mb | 25 MiB | default |\n\n</details>\n"));
