@@ -20,13 +20,6 @@ namespace stepsim {
 namespace {
 
 bool IsTransformer(const JobSpec& job) { return TransformerOf(job) != nullptr; }
-// FSDP refuses a checkpoint over several layers.
-bool HasWideCheckpoints(const RecomputeSpec& recompute) {
-  return recompute.method == RecomputeMethod::kUniform && recompute.num_layers > 1;
-}
-bool FitsFsdp(const JobSpec& job) {
-  return job.gpus() > 1 && !(job.recompute.IsFull() && HasWideCheckpoints(job.recompute));
-}
 void UseFsdp2(JobSpec& job) {
   job.plan.strategy = "fsdp2";
   job.plan.fsdp2 = {};
@@ -56,9 +49,8 @@ constexpr std::array kChanges = {
     Change{"kernels=compiled",
            [](const JobSpec& j) { return IsTransformer(j) && j.kernels == KernelMode::kEager; },
            [](JobSpec& j) { j.kernels = KernelMode::kCompiled; }},
-    Change{"plan.ddp=null plan.strategy=fsdp2",
-           [](const JobSpec& j) { return Uses(j, "ddp") && FitsFsdp(j); }, UseFsdp2},
-    Change{"plan.strategy=fsdp2", [](const JobSpec& j) { return Uses(j, "none") && FitsFsdp(j); },
+    Change{"plan.strategy=fsdp2",
+           [](const JobSpec& j) { return (Uses(j, "ddp") || Uses(j, "none")) && j.gpus() > 1; },
            UseFsdp2},
     Change{"plan.megatron.use_distributed_optimizer=true",
            [](const JobSpec& j) {
@@ -66,9 +58,7 @@ constexpr std::array kChanges = {
            },
            [](JobSpec& j) { j.plan.megatron.use_distributed_optimizer = true; }},
     Change{"plan.zero.stage=3",
-           [](const JobSpec& j) {
-             return Uses(j, "zero") && j.plan.zero.stage < 3 && !j.host.cuda_graphs;
-           },
+           [](const JobSpec& j) { return Uses(j, "zero") && j.plan.zero.stage < 3; },
            [](JobSpec& j) { j.plan.zero.stage = 3; }},
     Change{"plan.fsdp1.sharding_strategy=FULL_SHARD",
            [](const JobSpec& j) {
@@ -100,11 +90,7 @@ constexpr std::array kChanges = {
              j.recompute.policy = RecomputePolicy::kOp;
            }},
     Change{"recompute.granularity=full",
-           [](const JobSpec& j) {
-             const bool is_fsdp = Uses(j, "fsdp1") || Uses(j, "fsdp2");
-             return IsTransformer(j) && !j.recompute.IsFull() &&
-                    !(is_fsdp && HasWideCheckpoints(j.recompute));
-           },
+           [](const JobSpec& j) { return IsTransformer(j) && !j.recompute.IsFull(); },
            [](JobSpec& j) { j.recompute.granularity = RecomputeGranularity::kFull; }},
 };
 
@@ -135,7 +121,7 @@ class Adviser {
       if (!change.applies(job_)) continue;
       JobSpec changed = job_;
       change.make(changed);
-      Try(changed, std::string(change.settings));
+      if (IsPossible(changed)) Try(changed, std::string(change.settings));
     }
     JobSpec smaller = job_;
     while (HalveMicroBatch(&smaller)) {
@@ -146,13 +132,10 @@ class Adviser {
   }
 
  private:
-  // Keys that the change takes out of effect would be refused if they stayed.
   TriedChange Measure(const JobSpec& changed, std::string settings) {
     const TriedJob tried = TryJob(changed);
-    for (const std::string_view key : GivenWithoutEffect(changed)) {
-      const std::string taken_out = fmt::format("{}=null", key);
-      if (settings.find(taken_out) == std::string::npos) settings += " " + taken_out;
-    }
+    for (const std::string& path : KeysToTakeOut(changed))
+      settings += fmt::format(" {}=null", path);
     TriedChange change{std::move(settings), tried.peak_memory, tried.step};
     if (!is_any_ || change.needed < advice_.least.needed) advice_.least = change;
     is_any_ = true;
@@ -194,6 +177,7 @@ class Adviser {
         return !replaces.empty() && s.settings.substr(0, replaces.size()) == replaces;
       });
       more.push_back(std::move(step));
+      if (!IsPossible(Made(more))) return false;
       const TriedChange tried = TryAll(more);
       if (tried.needed >= needed) return false;
       needed = tried.needed;
@@ -274,6 +258,7 @@ std::string Categories(const MemoryReport& memory) {
   for (const auto& [category, bytes] : largest) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", category, FormatMemory(bytes));
   }
+  std::replace(text.begin(), text.end(), '_', ' ');  // as the summary names them
   return text;
 }
 

@@ -172,6 +172,17 @@ void ReportMissing(const ImportedJob& job, const KnownValues& known, bool has_jo
                            fmt::join(options, " ")));
 }
 
+// A warning has few lines in a summary: a long list is a note, which the warning points to.
+void AddUnknown(const ImportedJob& job, JobLayers& layers) {
+  constexpr std::size_t kMostInAWarning = 4;
+  if (job.unknown.empty()) return;
+  if (job.unknown.size() <= kMostInAWarning) return layers.warnings.push_back(UnknownText(job));
+  layers.warnings.push_back(
+      fmt::format("{}: {} keys not understood and left out, see the note: {}, ...",
+                  BaseName(job.file), job.unknown.size(), job.unknown.front().key));
+  layers.notes.push_back(UnknownText(job));
+}
+
 void AddLayer(const ImportedJob& job, JobLayers& layers) {
   layers.under.insert(layers.under.end(), job.under.begin(), job.under.end());
   layers.over.insert(layers.over.end(), job.over.begin(), job.over.end());
@@ -179,7 +190,7 @@ void AddLayer(const ImportedJob& job, JobLayers& layers) {
     layers.notes.push_back(fmt::format("{}: {}", BaseName(job.file), remark));
   }
   if (!job.unused.empty()) layers.notes.push_back(UnusedText(job));
-  if (!job.unknown.empty()) layers.warnings.push_back(UnknownText(job));
+  AddUnknown(job, layers);
 }
 
 }  // namespace

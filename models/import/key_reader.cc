@@ -161,13 +161,13 @@ void KeyReader::Refuse(const KeyRow& row, const std::string& path, const ConfigE
     job_.unused.push_back({path, fmt::format("no {}", row.text), "", entry.key_place});
     return;
   }
+  const bool has_word = !row.neutral.empty() && !row.neutral.front().empty();
   problems_.Add(
       value.place.file.empty() ? entry.key_place : value.place,
-      fmt::format(
-          "{}: found {}, which stepsim does not simulate ({}); to run without it, "
-          "take the key out{}",
-          path, DescribeFound(value), row.text,
-          row.neutral.empty() ? "" : fmt::format(" or write {}", fmt::join(row.neutral, " or "))));
+      fmt::format("{}: found {}, which stepsim does not simulate ({}); to run without it, "
+                  "take the key out{}",
+                  path, DescribeFound(value), row.text,
+                  has_word ? fmt::format(" or write {}", fmt::join(row.neutral, " or ")) : ""));
 }
 
 void KeyReader::AddUnknown(const std::string& path, const ConfigEntry& entry) {

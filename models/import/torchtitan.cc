@@ -60,6 +60,7 @@ std::vector<KeyRow> RunRows() {
       NoEffect("activation_checkpoint.preserve_rng_state", "random numbers"),
       NoEffect("activation_checkpoint.determinism_check", "debugging"),
       NoEffect("activation_checkpoint.debug", "debugging"),
+      Refuses("float8.enable_float8_linear", {"false"}, "float8"),  // before converters
       NoEffect("float8.*", "only with model.converters"),
       NoEffect("mx.*", "only with model.converters"),
       NoEffect("quantize.*", "only with model.converters"),
@@ -131,6 +132,8 @@ std::vector<KeyRow> OlderRows() {
   return {
       Reads("training.data_parallel_replicate_degree"),
       Reads("training.data_parallel_shard_degree"),
+      Reads("training.data_parallel_degree"),  // before there were replicas
+      Refuses("training.data_parallel_type", {"fsdp"}, "DDP of versions without replicas"),
       Reads("training.fsdp_reshard_after_forward"),
       Refuses("training.tensor_parallel_degree", {"1"}, "tensor parallelism"),
       Refuses("experimental.pipeline_parallel_degree", {"1"}, "pipeline parallelism"),
@@ -258,8 +261,9 @@ class TorchtitanReader {
   void ReadParallelism() {
     const std::string_view replicate_key = keys_.FirstOf(
         {"parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"});
-    const std::string_view shard_key = keys_.FirstOf(
-        {"parallelism.data_parallel_shard_degree", "training.data_parallel_shard_degree"});
+    const std::string_view shard_key =
+        keys_.FirstOf({"parallelism.data_parallel_shard_degree",
+                       "training.data_parallel_shard_degree", "training.data_parallel_degree"});
     const std::int64_t replicate = replicate_key.empty() ? 1 : keys_.Count(replicate_key, 1);
     const std::int64_t shard = shard_key.empty() ? -1 : keys_.Count(shard_key, -1);
     if (replicate < 1 || replicate > kMostRanks) {

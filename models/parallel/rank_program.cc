@@ -76,6 +76,16 @@ StreamEvent RankProgram::HandOver(StreamId events, const StreamEvent& event) {
   return {task, events, {}};
 }
 
+// With this many launches that the device has not begun, the next one blocks the host thread.
+void RankProgram::Queue(TaskId task) {
+  constexpr std::int64_t kQueueLength = 1024;
+  const std::int64_t launches = host_work_.launches + host_work_.collective_calls;
+  queued_.emplace_back(launches, task);
+  for (; queued_.front().first + kQueueLength <= launches; queued_.pop_front()) {
+    dequeued_ = queued_.front().second;
+  }
+}
+
 TaskId RankProgram::Launch(StreamId stream, const Work& work, std::string name, Site site) {
   return LaunchOn(stream, kNoId<StreamId>, work, std::move(name), site);
 }
@@ -95,6 +105,7 @@ TaskId RankProgram::LaunchOn(StreamId stream, StreamId queue, const Work& work, 
   const StreamEvent previous = Record(stream);
   const TaskId task = AddTask(stream, work, std::move(name), site, queue);
   if (first_task_ == kNoId<TaskId>) first_task_ = task;
+  Queue(task);
   if (launch != kNoId<TaskId>) graph_.AddDependency(launch, task);
   for (const StreamEvent& event : waits) graph_.AddDependency(event.last, task);
   if (queues_.are_shared() && !is_beforehand_) {
@@ -164,6 +175,9 @@ void RankProgram::AllocateAtLaunch(TaskId task, const std::string& category, Byt
   const TaskId launch = host_ == kNoId<StreamId> ? kNoId<TaskId> : graph_.last_on(host_);
   if (launch != kNoId<TaskId>) {
     graph_.AddMemoryEvent(launch, /*at_end=*/false, category, bytes);
+  } else if (host_ == kNoId<StreamId> && dequeued_ != kNoId<TaskId> &&
+             (host_point_.last == kNoId<TaskId> || Index(host_point_.last) < Index(dequeued_))) {
+    graph_.AddMemoryEvent(dequeued_, /*at_end=*/false, category, bytes);
   } else if (host_ == kNoId<StreamId> && host_point_.last != kNoId<TaskId>) {
     graph_.AddMemoryEvent(host_point_.last, /*at_end=*/true, category, bytes);
   } else {

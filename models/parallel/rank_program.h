@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -91,7 +92,8 @@ class RankProgram {
 
   // Memory for `task` that the host takes as it launches it, however long before the device comes
   // to it. A host that is always ahead does that as soon as what it waited for last (BlockHost) is
-  // over, else at the begin of the step.
+  // over, else at the begin of the step, but never more launches ahead than the driver's queue
+  // holds.
   void AllocateAtLaunch(TaskId task, const std::string& category, Bytes bytes);
 
   StreamEvent Record(StreamId stream) const;
@@ -119,6 +121,7 @@ class RankProgram {
   void Count(const HostWork& work);
   TaskId LaunchFromHost(Stream& stream, const Work& work);
   StreamEvent HandOver(StreamId events, const StreamEvent& event);
+  void Queue(TaskId task);
 
   TaskGraphBuilder& graph_;
   Meetings& meetings_;
@@ -135,7 +138,9 @@ class RankProgram {
   HostWork host_work_;
   std::vector<StreamEvent> host_waits_;  // what the host thread waits for before it goes on
   StreamEvent host_point_;               // what a host that is ahead has waited for
-  TaskId first_task_ = kNoId<TaskId>;    // of the rank
+  std::deque<std::pair<std::int64_t, TaskId>> queued_;  // launches up to a task that may wait yet
+  TaskId dequeued_ = kNoId<TaskId>;    // begun before a host that is ahead can launch
+  TaskId first_task_ = kNoId<TaskId>;  // of the rank
   bool is_beforehand_ = false;
 };
 

@@ -457,14 +457,21 @@ std::vector<std::string_view> KeysWithoutEffect(const JobSpec& job) {
   return paths;
 }
 
-std::vector<std::string_view> GivenWithoutEffect(const JobSpec& job) {
-  std::vector<std::string_view> paths;
+bool IsPossible(const JobSpec& job) {
+  FieldReading reading;  // nothing is given but what must be: contradictions alone
+  if (TransformerOf(job) != nullptr) reading.given.try_emplace("batch.sequence_length");
+  CheckJob(job, reading);
+  return reading.diagnostics.empty();
+}
+
+std::vector<std::string> KeysToTakeOut(const JobSpec& job) {
+  std::vector<std::string> paths;
   for (const std::string_view path : KeysWithoutEffect(job)) {
-    const bool is_said = std::any_of(paths.begin(), paths.end(), [&](std::string_view other) {
-      return path.substr(0, other.size()) == other;
-    });
-    const bool is_given = std::binary_search(job.given.begin(), job.given.end(), path);
-    if (is_given && !is_said) paths.push_back(path);
+    const auto holds = [&](const std::string& above) {
+      return above == path || path.substr(0, above.size() + 1) == above + '.';
+    };
+    if (std::find(job.given.begin(), job.given.end(), path) == job.given.end()) continue;
+    if (std::none_of(paths.begin(), paths.end(), holds)) paths.emplace_back(path);
   }
   return paths;
 }

@@ -83,7 +83,7 @@ struct SimulateSpec {
 struct JobSpec {
   std::string name;
   std::string file;                // as the user named it
-  std::vector<std::string> given;  // keys that somebody wrote; sorted
+  std::vector<std::string> given;  // paths that somebody wrote: a default is in none of them
   ModelSpec model;
   HardwareSpec hardware;
   std::int64_t nodes = 1;

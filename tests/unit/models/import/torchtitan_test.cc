@@ -114,6 +114,17 @@ TEST(Torchtitan, ReadsOlderFiles) {
   EXPECT_TRUE(job.warnings.empty()) << Joined(job.warnings);
 }
 
+// Versions before replicas: one degree, of FSDP2 unless said otherwise.
+TEST(Torchtitan, ReadsTheOldestFiles) {
+  const auto job = [](const std::string& more) {
+    return Titan("", "data_parallel_degree = 8\n" + more);
+  };
+  EXPECT_EQ(ValueOf(job("").Load(), "plan.strategy"), "fsdp2 (x.toml:9)");
+  EXPECT_TRUE(job("data_parallel_type = \"fsdp\"\n").Load().warnings.empty());
+  EXPECT_THAT(job("data_parallel_type = \"ddp\"\n").Errors(),
+              HasSubstr("training.data_parallel_type: found 'ddp'"));
+}
+
 TEST(Torchtitan, GlobalBatchMeansAccumulation) {
   const ResolvedJob job = Titan("", "global_batch_size = 64\n").Load();
   EXPECT_EQ(ValueOf(job, "batch.gradient_accumulation_steps"), "4 (batch.global_batch_size)");
@@ -182,8 +193,16 @@ TEST(Torchtitan, RefusesWhatIsNotSimulated) {
   const std::string float8 = "[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = ";
   for (const char* on : {"\"float8\"", "[\"float8\"]"}) {
     EXPECT_THAT((Import{.framework = "torchtitan", .text = float8 + on + "\n"}.Errors()),
-                HasSubstr("x.toml:4:14: model.converters: "));
+                ::testing::AllOf(HasSubstr("x.toml:4:14: model.converters: "),
+                                 HasSubstr("to run without it, take the key out")));
+    EXPECT_THAT((Import{.framework = "torchtitan", .text = float8 + on + "\n"}.Errors()),
+                Not(HasSubstr("or write")));
   }
+  // Versions before converters.
+  EXPECT_THAT(error("[float8]\nenable_float8_linear = true\n"),
+              HasSubstr("float8.enable_float8_linear: found 'true', which stepsim does not "
+                        "simulate (float8)"));
+  EXPECT_EQ(error("[float8]\nenable_float8_linear = false\n"), "");
   // Switched off they are fine.
   EXPECT_EQ(error("[parallelism]\ntensor_parallel_degree = 1\npipeline_parallel_degree = 1\n"), "");
 }
@@ -199,6 +218,16 @@ TEST(Torchtitan, NoKeyPassesSilently) {
                                            "length of the training (training.steps); learning rate "
                                            "(lr_scheduler.warmup_steps)"));
   EXPECT_THAT(Joined(job.notes), HasSubstr("clipping of the gradients"));
+}
+
+// A summary cuts a warning after two lines, a note only after twelve.
+TEST(Torchtitan, ALongListIsANote) {
+  const ResolvedJob job = Titan("[new_table]\n", "a1 = 1\na2 = 1\na3 = 1\na4 = 1\n").Load();
+  EXPECT_THAT(Joined(job.warnings),
+              HasSubstr("x.toml: 5 keys not understood and left out, see the note: training.a1"));
+  EXPECT_THAT(Joined(job.notes), HasSubstr("x.toml: not understood and left out: training.a1 "
+                                           "(line 9"));
+  EXPECT_THAT(Joined(job.notes), HasSubstr("training.a4 (line 12"));
 }
 
 TEST(Torchtitan, AModelThatIsNotShippedMustBeGiven) {

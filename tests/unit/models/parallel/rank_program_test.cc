@@ -6,6 +6,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "sim/engine/simulate.h"
 #include "tests/support/sketch.h"
@@ -252,6 +253,27 @@ TEST(HostThread, CountsItsWorkWithoutBeingThere) {
   program->RunOnHost({.graph_nodes = 7}, "search");
   EXPECT_EQ(program->host_work(),
             (HostWork{.launches = 3, .graph_nodes = 7, .collective_calls = 1}));
+}
+
+// ---- Memory that the host takes ahead of the device ----
+
+// The driver queues 1024 launches: what is launched behind 3 x 512 kernels is not allocated before
+// the first 512 are begun and over, so not before the second task starts.
+TEST(RankProgram, TakesMemoryNoFurtherAheadThanTheQueueIsLong) {
+  TaskGraphBuilder builder;
+  Meetings meetings(1);
+  RankProgram rank(builder, meetings, builder.AddRank({}), {});
+  std::vector<TaskId> tasks;
+  for (int i = 0; i < 4; ++i) {
+    ComputeWork work;
+    work.kernels = 512;
+    tasks.push_back(rank.Launch(rank.compute(), work, "kernels"));
+    rank.AllocateAtLaunch(tasks.back(), "outputs", Bytes{1});
+  }
+  const TaskGraph graph = std::move(builder).Build();
+  std::vector<TaskId> taken;
+  for (const MemoryEvent& event : graph.memory_events()) taken.push_back(event.task);
+  EXPECT_EQ(taken, (std::vector{tasks[0], tasks[0], tasks[0], tasks[1]}));
 }
 
 }  // namespace

@@ -77,9 +77,8 @@ TEST(AddCostlySettings, NamesTheKeysThatHaveToGo) {
   std::vector<std::string> zero = {"plan.fsdp2=null", "plan.strategy=zero", "plan.zero.stage=3",
                                    "plan.zero.stage3_leaf_modules=layers"};
   zero.insert(zero.end(), slow.begin(), slow.end());
-  EXPECT_THAT(
-      ReportOf(kFsdp2, zero).context.warnings,
-      Contains(HasSubstr("with plan.zero.stage: 1, without plan.zero.stage3_leaf_modules")));
+  EXPECT_THAT(ReportOf(kFsdp2, zero).context.warnings,
+              Contains(HasSubstr("with plan.zero.stage: 1, plan.zero.stage3_leaf_modules: null")));
   zero.push_back("plan.zero.stage=1");
   EXPECT_THROW(testing::LoadShipped(kFsdp2, zero), ConfigError);
   zero.push_back("plan.zero.stage3_leaf_modules=null");
@@ -93,6 +92,16 @@ TEST(AddCostlySettings, HybridShards) {
                {"plan.fsdp1.sharding_strategy=HYBRID_SHARD", "batch.gradient_accumulation_steps=4"})
           .context.warnings;
   EXPECT_THAT(warnings, Contains(HasSubstr("sharding_strategy: _HYBRID_SHARD_ZERO2 with no_sync")));
+}
+
+// A key of stage 3 would be refused in stage 1.
+TEST(AddCostlySettings, KeysOfTheOtherCaseAreTakenOut) {
+  const auto warnings =
+      ReportOf("llama-2-7b_zero3_16xa100",
+               {"batch.gradient_accumulation_steps=4", "plan.zero.stage3_prefetch_bucket_size=1e6"})
+          .context.warnings;
+  EXPECT_THAT(warnings, Contains(HasSubstr("with plan.zero.stage: 1, "
+                                           "plan.zero.stage3_prefetch_bucket_size: null")));
 }
 
 // UC050: Megatron's tensor parallelism wants one hardware queue, FSDP2 wants many.

@@ -149,6 +149,20 @@ TEST(Host, ASynchronizedStepEndsWithItsLastKernel) {
             result.report.account().step);
 }
 
+// Nothing is offered that the job would be refused with: ZeRO-3 cannot be captured, and a list of
+// layers has no kernels to compile.
+TEST(Host, OffersOnlyWhatIsPossible) {
+  const std::vector<std::string> slow = {"host.launch=5 ms"};
+  const auto warnings = [](const std::string& name, const std::vector<std::string>& sets) {
+    return RunStep(testing::LoadShipped(name, sets)).report.context.warnings;
+  };
+  EXPECT_THAT(warnings("llama-2-7b_zero3_16xa100", slow),
+              Contains(HasSubstr("what helps: kernels: compiled, a larger micro-batch")));
+  EXPECT_THAT(warnings("resnet-50_ddp_8xv100", slow),
+              Contains(HasSubstr("what helps: host.cuda_graphs: true without host.launch, a "
+                                 "larger micro-batch")));
+}
+
 TEST(Host, TheReportSaysThatTheStepIsLaunchBound) {
   const StepReport report = ReportOf(Tiny());
   EXPECT_THAT(report.context.warnings, Contains(HasSubstr("launch-bound")));

@@ -87,6 +87,39 @@ TEST(MemoryAdvice, IsAcceptedBesideWhatWasGiven) {
   }
 }
 
+// Keys that the change leaves without effect are taken out with it: else it would be refused.
+TEST(MemoryAdvice, CanBePastedBehindAnyJob) {
+  struct Case {
+    const char* job;
+    std::vector<std::string> sets;
+    const char* taken_out;
+  };
+  const Case cases[] = {
+      {"llama-2-7b_zero3_16xa100",
+       {"memory.limit=30 GiB", "plan.zero.stage=1", "plan.zero.allgather_partitions=false"},
+       "plan.zero.stage=3 plan.zero.allgather_partitions=null"},
+      {"gpt2-xl_fsdp1_16xa40_25gbe",
+       {"memory.limit=16 GiB", "plan.fsdp1.sharding_strategy=HYBRID_SHARD",
+        "plan.fsdp1.shard_size=2"},
+       "plan.fsdp1.sharding_strategy=FULL_SHARD plan.fsdp1.shard_size=null"},
+      {"llama-3-8b_fsdp2_16xh100",
+       {"memory.limit=40 GiB", "recompute.granularity=selective", "recompute.modules.mlp=true"},
+       "recompute.granularity=full recompute.modules=null"},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.taken_out);
+    const ResolvedJob job = testing::LoadShipped(c.job, c.sets);
+    const MemoryAdvice advice = AdviseMemory(job.job);
+    std::vector<std::string> settings;
+    for (const TriedChange& change : advice.fits) {
+      settings.push_back(change.settings);
+      const auto sets = With(c.sets, Words(change.settings));
+      EXPECT_EQ(RunStep(testing::LoadShipped(c.job, sets)).report.memory.total, change.needed);
+    }
+    EXPECT_THAT(settings, Contains(c.taken_out));
+  }
+}
+
 // A warning, with the same hints, unless failing was asked for.
 TEST(MemoryAdvice, WarnsWithWhatWouldFit) {
   const StepReport report = RunStep(testing::LoadShipped(kDdp, kLarge)).report;
