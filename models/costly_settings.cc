@@ -1,9 +1,11 @@
 #include "models/costly_settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "models/simulate_job.h"
 #include "models/spec/check_job.h"
@@ -66,6 +68,15 @@ constexpr std::array kSettings = {
                     j.plan.fsdp1.sharding_strategy = ShardingStrategy::kShardGradOp;
                     j.plan.fsdp1.no_sync = true;
                   }},
+    CostlySetting{kGathered, "plan.fsdp1.sharding_strategy: _HYBRID_SHARD_ZERO2 with no_sync",
+                  [](const JobSpec& j) {
+                    return Accumulates(j, "fsdp1") &&
+                           j.plan.fsdp1.sharding_strategy == ShardingStrategy::kHybridShard;
+                  },
+                  [](JobSpec& j) {
+                    j.plan.fsdp1.sharding_strategy = ShardingStrategy::kHybridShardZero2;
+                    j.plan.fsdp1.no_sync = true;
+                  }},
     CostlySetting{kGathered,
                   "plan.fsdp2: {reshard_after_forward, reshard_after_backward, "
                   "requires_gradient_sync: false}",
@@ -94,6 +105,13 @@ std::string Price(const TriedJob& now, const TriedJob& then, Bytes capacity) {
   return text;
 }
 
+// What the change takes out of effect would be refused if it stayed.
+std::string ChangeText(const CostlySetting& setting, const JobSpec& changed) {
+  const std::vector<std::string_view> idle = GivenWithoutEffect(changed);
+  if (idle.empty()) return std::string(setting.change);
+  return fmt::format("{}, without {}", setting.change, fmt::join(idle, ", "));
+}
+
 }  // namespace
 
 void AddCostlySettings(const JobSpec& job, StepReport* report) {
@@ -104,16 +122,13 @@ void AddCostlySettings(const JobSpec& job, StepReport* report) {
     if (!setting.applies(job)) continue;
     JobSpec changed = job;
     setting.make(changed);
-    if (!IsPossible(changed)) continue;
     const TriedJob then = TryJob(changed);
     if (ToSeconds(now.step - then.step) < kLeastSaving * ToSeconds(now.step)) continue;
     const std::string what = fmt::format(
         fmt::runtime(setting.what), fmt::arg("microsteps", job.batch.gradient_accumulation_steps));
-    std::string change(setting.change);
-    for (const std::string& path : KeysToTakeOut(changed))
-      change += fmt::format(", {}: null", path);
-    report->context.warnings.push_back(
-        fmt::format("{}: {} with {}", what, Price(now, then, job.memory_limit()), change));
+    report->context.warnings.push_back(fmt::format("{}: {} with {}", what,
+                                                   Price(now, then, job.memory_limit()),
+                                                   ChangeText(setting, changed)));
   }
 }
 

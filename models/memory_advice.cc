@@ -20,6 +20,13 @@ namespace stepsim {
 namespace {
 
 bool IsTransformer(const JobSpec& job) { return TransformerOf(job) != nullptr; }
+// FSDP refuses a checkpoint over several layers.
+bool HasWideCheckpoints(const RecomputeSpec& recompute) {
+  return recompute.method == RecomputeMethod::kUniform && recompute.num_layers > 1;
+}
+bool FitsFsdp(const JobSpec& job) {
+  return job.gpus() > 1 && !(job.recompute.IsFull() && HasWideCheckpoints(job.recompute));
+}
 void UseFsdp2(JobSpec& job) {
   job.plan.strategy = "fsdp2";
   job.plan.fsdp2 = {};
@@ -49,8 +56,9 @@ constexpr std::array kChanges = {
     Change{"kernels=compiled",
            [](const JobSpec& j) { return IsTransformer(j) && j.kernels == KernelMode::kEager; },
            [](JobSpec& j) { j.kernels = KernelMode::kCompiled; }},
-    Change{"plan.strategy=fsdp2",
-           [](const JobSpec& j) { return (Uses(j, "ddp") || Uses(j, "none")) && j.gpus() > 1; },
+    Change{"plan.ddp=null plan.strategy=fsdp2",
+           [](const JobSpec& j) { return Uses(j, "ddp") && FitsFsdp(j); }, UseFsdp2},
+    Change{"plan.strategy=fsdp2", [](const JobSpec& j) { return Uses(j, "none") && FitsFsdp(j); },
            UseFsdp2},
     Change{"plan.megatron.use_distributed_optimizer=true",
            [](const JobSpec& j) {
@@ -58,7 +66,9 @@ constexpr std::array kChanges = {
            },
            [](JobSpec& j) { j.plan.megatron.use_distributed_optimizer = true; }},
     Change{"plan.zero.stage=3",
-           [](const JobSpec& j) { return Uses(j, "zero") && j.plan.zero.stage < 3; },
+           [](const JobSpec& j) {
+             return Uses(j, "zero") && j.plan.zero.stage < 3 && !j.host.cuda_graphs;
+           },
            [](JobSpec& j) { j.plan.zero.stage = 3; }},
     Change{"plan.fsdp1.sharding_strategy=FULL_SHARD",
            [](const JobSpec& j) {
@@ -90,8 +100,12 @@ constexpr std::array kChanges = {
              j.recompute.policy = RecomputePolicy::kOp;
            }},
     Change{"recompute.granularity=full",
-           [](const JobSpec& j) { return IsTransformer(j) && !j.recompute.IsFull(); },
-           [](JobSpec& j) { j.recompute = {RecomputeGranularity::kFull}; }},
+           [](const JobSpec& j) {
+             const bool is_fsdp = Uses(j, "fsdp1") || Uses(j, "fsdp2");
+             return IsTransformer(j) && !j.recompute.IsFull() &&
+                    !(is_fsdp && HasWideCheckpoints(j.recompute));
+           },
+           [](JobSpec& j) { j.recompute.granularity = RecomputeGranularity::kFull; }},
 };
 
 // The same samples in more and smaller micro-steps.
@@ -121,7 +135,7 @@ class Adviser {
       if (!change.applies(job_)) continue;
       JobSpec changed = job_;
       change.make(changed);
-      if (IsPossible(changed)) Try(changed, std::string(change.settings));
+      Try(changed, std::string(change.settings));
     }
     JobSpec smaller = job_;
     while (HalveMicroBatch(&smaller)) {
@@ -132,10 +146,13 @@ class Adviser {
   }
 
  private:
+  // Keys that the change takes out of effect would be refused if they stayed.
   TriedChange Measure(const JobSpec& changed, std::string settings) {
     const TriedJob tried = TryJob(changed);
-    for (const std::string& path : KeysToTakeOut(changed))
-      settings += fmt::format(" {}=null", path);
+    for (const std::string_view key : GivenWithoutEffect(changed)) {
+      const std::string taken_out = fmt::format("{}=null", key);
+      if (settings.find(taken_out) == std::string::npos) settings += " " + taken_out;
+    }
     TriedChange change{std::move(settings), tried.peak_memory, tried.step};
     if (!is_any_ || change.needed < advice_.least.needed) advice_.least = change;
     is_any_ = true;
@@ -177,7 +194,6 @@ class Adviser {
         return !replaces.empty() && s.settings.substr(0, replaces.size()) == replaces;
       });
       more.push_back(std::move(step));
-      if (!IsPossible(Made(more))) return false;
       const TriedChange tried = TryAll(more);
       if (tried.needed >= needed) return false;
       needed = tried.needed;

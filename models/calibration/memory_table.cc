@@ -108,8 +108,7 @@ class TableReader {
       if (missing_.empty()) {
         result.rows.push_back(std::move(read));
       } else {
-        result.uncomputed.push_back({std::move(read.id), std::move(read.source), missing_,
-                                     std::string(reader_.Text(row_, "note"))});
+        result.uncomputed.push_back({std::move(read.id), std::move(read.source), missing_});
       }
     }
     reader_.ThrowIfAny();

@@ -28,7 +28,6 @@ struct UncomputedMemoryRow {
   std::string id;
   std::string source;
   std::vector<std::string> missing;  // columns that the publication leaves open
-  std::string note;
 };
 
 struct MemoryTable {

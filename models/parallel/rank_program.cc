@@ -73,7 +73,7 @@ TaskId RankProgram::LaunchFromHost(Stream& stream, const Work& work) {
 StreamEvent RankProgram::HandOver(StreamId events, const StreamEvent& event) {
   const TaskId task = AddTask(events, HostWork{.handovers = 1}, "event", Site::kNone);
   graph_.AddDependency(event.last, task);
-  return {task, events};
+  return {task, events, {}};
 }
 
 // With this many launches that the device has not begun, the next one blocks the host thread.
@@ -162,8 +162,10 @@ void RankProgram::AddWait(std::vector<StreamEvent>& waits, StreamEvent event) {
 }
 
 void RankProgram::BlockHost(StreamEvent event) {
+  for (const StreamEvent& wait : event.waits) BlockHost(wait);
   if (event.last == kNoId<TaskId>) return;
-  if (host_ != kNoId<StreamId>) return AddWait(host_waits_, event);
+  event.waits.clear();
+  if (host_ != kNoId<StreamId>) return AddWait(host_waits_, std::move(event));
   const TaskId before = host_point_.last;
   if (before == kNoId<TaskId> || Index(before) < Index(event.last)) host_point_ = event;
   for (auto& [stream, state] : streams_) AddWait(state.waits, event);
@@ -201,8 +203,18 @@ void RankProgram::Synchronize() {
   }
 }
 
+StreamEvent RankProgram::Record(StreamId stream) const {
+  return {graph_.last_on(stream), stream, streams_.at(stream).waits};
+}
+
 void RankProgram::Wait(StreamId stream, StreamEvent event) {
-  if (event.last != kNoId<TaskId>) streams_.at(stream).waits.push_back(event);
+  std::vector<StreamEvent>& waits = streams_.at(stream).waits;
+  const std::vector<StreamEvent> behind = std::exchange(event.waits, {});
+  const auto is_own = [&](const StreamEvent& e) { return e.stream == stream; };  // in order anyway
+  if (event.last != kNoId<TaskId> && !is_own(event)) waits.push_back(std::move(event));
+  for (const StreamEvent& wait : behind) {
+    if (!is_own(wait)) AddWait(waits, wait);
+  }
 }
 
 }  // namespace stepsim

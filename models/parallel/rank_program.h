@@ -45,6 +45,7 @@ struct LaunchModel {
 struct StreamEvent {
   TaskId last = kNoId<TaskId>;  // kNoId: nothing was there
   StreamId stream = kNoId<StreamId>;
+  std::vector<StreamEvent> waits;  // of the stream, behind `last`: the event comes after them, too
 };
 
 class RankProgram {
@@ -95,7 +96,7 @@ class RankProgram {
   // holds.
   void AllocateAtLaunch(TaskId task, const std::string& category, Bytes bytes);
 
-  StreamEvent Record(StreamId stream) const { return {graph_.last_on(stream), stream}; }
+  StreamEvent Record(StreamId stream) const;
   void Wait(StreamId stream, StreamEvent event);
 
   // Process groups that have been used so far: a communicator each.

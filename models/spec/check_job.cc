@@ -98,9 +98,9 @@ class EffectChecker {
     for (const IneffectiveKey& rule : rules) {
       const auto given = reading_.given.find(rule.path);
       if (given == reading_.given.end() || !rule.holds(job_)) continue;
-      const bool is_inside_another = std::any_of(
-          reported_.begin(), reported_.end(),
-          [&](const std::string& path) { return rule.path.substr(0, path.size()) == path; });
+      const bool is_inside_another =
+          std::any_of(reported_.begin(), reported_.end(),
+                      [&](const std::string& path) { return IsAtOrBelow(rule.path, path); });
       if (is_inside_another) continue;
       reported_.emplace_back(rule.path);
       const bool is_set = OriginText(given->second) == "--set";
@@ -112,6 +112,9 @@ class EffectChecker {
   }
 
  private:
+  static bool IsAtOrBelow(std::string_view key, const std::string& path) {
+    return key == path || key.starts_with(path + ".");
+  }
   std::string ReasonOf(std::string_view reason) const {
     return fmt::format(fmt::runtime(reason), fmt::arg("strategy", job_.plan.strategy));
   }
@@ -315,6 +318,13 @@ class JobChecker {
     if (reading_.IsGiven("simulate.launch_overhead") && reading_.IsGiven("host.launch")) {
       Report("simulate.launch_overhead", "found beside host.launch, allowed: one of the two");
     }
+    const std::string_view wait = HostWaitInStep(job_);
+    if (UsesGraphs(job_) && !wait.empty() && !AnyInvalid({"host.cuda_graphs"})) {
+      Report("host.cuda_graphs",
+             fmt::format("found 'true' with {}, where the host waits for the device within a step "
+                         "and nothing can be captured, allowed: 'false'",
+                         wait));
+    }
     if (UsesDdp(job_) && UsesGraphs(job_) && KeepsFirstBuckets(job_)) {
       Report(
           "host.cuda_graphs",
@@ -447,21 +457,14 @@ std::vector<std::string_view> KeysWithoutEffect(const JobSpec& job) {
   return paths;
 }
 
-bool IsPossible(const JobSpec& job) {
-  FieldReading reading;  // nothing is given but what must be: contradictions alone
-  if (TransformerOf(job) != nullptr) reading.given.try_emplace("batch.sequence_length");
-  CheckJob(job, reading);
-  return reading.diagnostics.empty();
-}
-
-std::vector<std::string> KeysToTakeOut(const JobSpec& job) {
-  std::vector<std::string> paths;
+std::vector<std::string_view> GivenWithoutEffect(const JobSpec& job) {
+  std::vector<std::string_view> paths;
   for (const std::string_view path : KeysWithoutEffect(job)) {
-    const auto holds = [&](const std::string& above) {
-      return above == path || path.substr(0, above.size() + 1) == above + '.';
-    };
-    if (std::find(job.given.begin(), job.given.end(), path) == job.given.end()) continue;
-    if (std::none_of(paths.begin(), paths.end(), holds)) paths.emplace_back(path);
+    const bool is_said = std::any_of(paths.begin(), paths.end(), [&](std::string_view other) {
+      return path == other || path.substr(0, other.size() + 1) == std::string(other) + '.';
+    });
+    const bool is_given = std::binary_search(job.given.begin(), job.given.end(), path);
+    if (is_given && !is_said) paths.push_back(path);
   }
   return paths;
 }

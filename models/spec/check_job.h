@@ -29,9 +29,7 @@ void CheckCluster(const JobSpec& job, FieldReading& reading);
 // The keys that mean nothing in this job ("plan.ddp" without DDP); the resolved job omits them.
 std::vector<std::string_view> KeysWithoutEffect(const JobSpec& job);
 
-// For a job that was made of a loaded one by changing values: would it be refused, and which keys
-// that were given for the old one have to be taken out ("plan.ddp")?
-bool IsPossible(const JobSpec& job);
-std::vector<std::string> KeysToTakeOut(const JobSpec& job);
+// Those of them that somebody wrote: where a job was changed, what has to be taken out with it.
+std::vector<std::string_view> GivenWithoutEffect(const JobSpec& job);
 
 }  // namespace stepsim

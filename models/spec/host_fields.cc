@@ -81,6 +81,21 @@ HostTimes TimesOf(const JobSpec& job) {
   return times;
 }
 
+std::string_view HostWaitInStep(const JobSpec& job) {
+  const ZeroPlan& zero = job.plan.zero;
+  if (job.plan.strategy == "zero") {
+    if (zero.stage == 3) return "DeepSpeed's stage 3";
+    if (zero.overlaps()) return "DeepSpeed's overlap_comm";
+    return job.precision.compute == DType::kFp16 ? "DeepSpeed's overflow check of fp16" : "";
+  }
+  const Fsdp1Plan& fsdp1 = job.plan.fsdp1;
+  if (job.plan.strategy != "fsdp1" || fsdp1.sharding_strategy == ShardingStrategy::kNoShard) {
+    return "";
+  }
+  if (fsdp1.iteration == TrainingIteration::kFirst) return "FSDP1's first iteration";
+  return fsdp1.limit_all_gathers && !job.plan.ideal ? "FSDP1's limit_all_gathers" : "";
+}
+
 // FSDP2 makes its gather and reduce_scatter streams with high priority, FSDP1 under HYBRID_SHARD
 // with the limiter on; the others ask for none.
 StreamPriority PriorityOf(const JobSpec& job) {

@@ -83,7 +83,7 @@ struct SimulateSpec {
 struct JobSpec {
   std::string name;
   std::string file;                // as the user named it
-  std::vector<std::string> given;  // paths that somebody wrote: a default is in none of them
+  std::vector<std::string> given;  // keys that somebody wrote; sorted
   ModelSpec model;
   HardwareSpec hardware;
   std::int64_t nodes = 1;
@@ -119,6 +119,10 @@ inline bool Uses(const JobSpec& job, std::string_view strategy) {
 HostTimes TimesOf(const JobSpec& job);
 KernelMode LossKernels(const JobSpec& job);
 StreamPriority PriorityOf(const JobSpec& job);  // of the communication streams
+
+// What makes the host wait for the device in the middle of a step ("DeepSpeed's stage 3"), which no
+// CUDA graph survives; empty: nothing.
+std::string_view HostWaitInStep(const JobSpec& job);
 
 // Is the very first iteration asked for, which comes once and after nothing?
 bool IsFirstIteration(const JobSpec& job);

@@ -125,20 +125,6 @@ void CheckHpz(const JobProblems& problems) {
                               fmt::join(NearestDivisors(job.gpus_per_node, size), ", ")));
 }
 
-// The host waits for the device in the middle of a step, which no capture survives.
-void CheckGraphs(const JobProblems& problems) {
-  if (!problems.job.host.cuda_graphs || problems.AnyInvalid({"host.cuda_graphs"})) return;
-  const ZeroPlan& plan = Zero(problems.job);
-  const bool reads = problems.job.precision.compute == DType::kFp16;
-  if (plan.stage != 3 && !plan.overlaps() && !reads) return;
-  problems.Report("host.cuda_graphs",
-                  fmt::format("found 'true' with DeepSpeed's {}, where the host waits for the "
-                              "device within a step and nothing can be captured, allowed: 'false'",
-                              plan.stage == 3   ? "stage 3"
-                              : plan.overlaps() ? "overlap_comm"
-                                                : "overflow check of fp16"));
-}
-
 // A task for each rank.
 void CheckCallsPerRank(const JobProblems& problems, std::string_view path) {
   constexpr std::int64_t kMost = 65'536;
@@ -218,7 +204,6 @@ std::span<const IneffectiveKey> IneffectiveZeroKeys() { return kRows; }
 void CheckZero(const JobProblems& problems) {
   if (!UsesZero(problems.job)) return;
   const ZeroPlan& plan = Zero(problems.job);
-  CheckGraphs(problems);
   if (plan.stage == 3) {
     CheckHpz(problems);
     if (plan.is_first_iteration()) CheckSteps(problems, "zero", 2);

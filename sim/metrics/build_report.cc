@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "sim/metrics/collective_report.h"
 #include "sim/metrics/memory_profile.h"
+#include "sim/metrics/slack.h"
 
 namespace stepsim {
 namespace {
@@ -45,32 +47,52 @@ LastStep FindLastStep(const TaskGraph& graph, const Timeline& timeline) {
   return found;
 }
 
-// Micro-steps tile the step: each begins where its first kernel starts on the rank. What that
-// kernel waits for still counts to the micro-step before.
+// When the tasks of one micro-step run on a rank.
+struct MicrostepSpan {
+  SimTime first_start;  // of kernels and collectives
+  SimTime compute_end;  // of the stream that computes
+  bool reduces = false;
+};
+
+std::vector<MicrostepSpan> MicrostepSpans(const TaskGraph& graph, const Timeline& timeline,
+                                          const LastStep& step) {
+  const IdVector<StreamId, char> is_main = MainStreams(graph, timeline);
+  std::vector<MicrostepSpan> spans;
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    if (graph.rank(t) != step.slowest || graph.position(t).step != step.number) continue;
+    const auto m = static_cast<std::size_t>(graph.position(t).microstep);
+    if (m >= spans.size()) spans.resize(m + 1, {step.window.end, step.window.begin, false});
+    MicrostepSpan& span = spans[m];
+    if (graph.label(t).site == Site::kGradientReduce) span.reduces = true;
+    if (graph.kind(t) == TaskKind::kHost) continue;
+    span.first_start = std::min(span.first_start, timeline.start[t]);
+    const bool computes =
+        graph.kind(t) == TaskKind::kCompute && is_main[graph.streams(t).front()] != 0;
+    if (computes) span.compute_end = std::max(span.compute_end, timeline.end[t]);
+  }
+  return spans;
+}
+
+// Micro-steps tile the step: each begins where its first kernel or collective starts on the rank,
+// but not while the one before computes, beside which its first gather may run.
 std::vector<MicrostepReport> ReportMicrosteps(const TaskGraph& graph, const TaskCosts& costs,
                                               const Timeline& timeline,
                                               const RankActivity& activity, const LastStep& step) {
+  const std::vector<MicrostepSpan> spans = MicrostepSpans(graph, timeline, step);
   std::vector<SimTime> begins;
-  std::vector<bool> reduces;
-  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
-    if (graph.rank(t) != step.slowest || graph.position(t).step != step.number) continue;
-    const Label& label = graph.label(t);
-    const auto m = static_cast<std::size_t>(graph.position(t).microstep);
-    if (m >= begins.size()) {
-      begins.resize(m + 1, step.window.end);
-      reduces.resize(m + 1, false);
-    }
-    if (graph.kind(t) == TaskKind::kCompute) begins[m] = std::min(begins[m], timeline.start[t]);
-    if (label.site == Site::kGradientReduce) reduces[m] = true;
-  }
-  std::vector<MicrostepReport> microsteps;
-  for (std::size_t m = 0; m < begins.size(); ++m) {
+  for (std::size_t m = 0; m < spans.size(); ++m) {
     // A rank that runs ahead may begin before the slowest one has ended its step before.
-    const SimTime begin = m == 0 ? step.window.begin : std::max(begins[m], step.window.begin);
-    const SimTime end =
-        m + 1 < begins.size() ? std::max(begins[m + 1], step.window.begin) : step.window.end;
-    microsteps.push_back({static_cast<std::int32_t>(m), reduces[m],
-                          AccountWindow(graph, costs, timeline, activity, {begin, end})});
+    const SimTime begin =
+        m == 0 ? step.window.begin : std::max(spans[m].first_start, spans[m - 1].compute_end);
+    begins.push_back(
+        std::clamp(begin, m == 0 ? step.window.begin : begins.back(), step.window.end));
+  }
+  begins.push_back(step.window.end);
+  std::vector<MicrostepReport> microsteps;
+  for (std::size_t m = 0; m < spans.size(); ++m) {
+    microsteps.push_back(
+        {static_cast<std::int32_t>(m), spans[m].reduces,
+         AccountWindow(graph, costs, timeline, activity, {begins[m], begins[m + 1]})});
   }
   return microsteps;
 }

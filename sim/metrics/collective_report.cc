@@ -25,7 +25,7 @@ class Reporter {
         window_(window),
         ready_(ReadyTimes(graph, timeline)),
         uses_(FirstUses(graph, timeline)),
-        last_network_compute_(LastNetworkCompute(rank)) {}
+        last_network_compute_(LastNetworkCompute(rank, MainStreams(graph, timeline))) {}
 
   CollectiveReport Report(TaskId task) const {
     CollectiveReport report;
@@ -72,13 +72,16 @@ class Reporter {
   SimTime Relative(SimTime time) const { return kStepBegin + (time - window_.begin); }
 
   // When the rank's last forward or backward kernel of each micro-step ends: after it there is
-  // nothing to hide behind. Kernels that follow a collective (copies back) are of another phase.
-  std::map<Microstep, SimTime> LastNetworkCompute(RankId rank) const {
+  // nothing to hide behind. Kernels that follow a collective (copies back) are of another phase, or
+  // on its stream.
+  std::map<Microstep, SimTime> LastNetworkCompute(RankId rank,
+                                                  const IdVector<StreamId, char>& is_main) const {
     std::map<Microstep, SimTime> last;
     for (const TaskId t : AllIds<TaskId>(graph_.task_count())) {
       const Phase phase = graph_.label(t).phase;
       const bool is_network = phase == Phase::kForward || phase == Phase::kBackward;
       if (!is_network || graph_.kind(t) != TaskKind::kCompute || graph_.rank(t) != rank) continue;
+      if (is_main[graph_.streams(t).front()] == 0) continue;
       SimTime& end = last[MicrostepOf(t)];
       end = std::max(end, timeline_.end[t]);
     }

@@ -6,9 +6,7 @@
 #include "sim/graph/graph_algorithms.h"
 
 namespace stepsim {
-namespace {
 
-// Of each rank the stream with the most compute; the first of equals.
 IdVector<StreamId, char> MainStreams(const TaskGraph& graph, const Timeline& timeline) {
   IdVector<StreamId, Duration> busy(graph.stream_count());
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
@@ -26,6 +24,8 @@ IdVector<StreamId, char> MainStreams(const TaskGraph& graph, const Timeline& tim
   }
   return is_main;
 }
+
+namespace {
 
 // Last tasks first. Programs are added in an order in which every task follows what it waits for;
 // graphs made by hand need not be.

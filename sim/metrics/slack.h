@@ -16,6 +16,10 @@
 
 namespace stepsim {
 
+// Of each rank the stream with the most compute; the first of equals. Kernels on others go with the
+// collectives there: casts, divisions, copies back.
+IdVector<StreamId, char> MainStreams(const TaskGraph& graph, const Timeline& timeline);
+
 // The first kernel of each task's rank that waits for it, directly or through other communication,
 // its stream or its communicator: what a longer transfer would hold up. Kernels count that lie on
 // the stream of their rank with the most compute; copies beside collectives are part of the

@@ -70,6 +70,22 @@ TEST(Fsdp1, HybridShardsUseTwoGroups) {
   }
 }
 
+// Section 2.3: compute waits for the reductions at the end of backward, and the next forward's
+// gathers for compute. With reductions in each micro-step, r3 ends at 80 (fsdp1-backward-pre) and
+// four all_reduces of 30 follow.
+TEST(Fsdp1, TheNextMicrostepGathersBehindTheReductions) {
+  JobSpec job = JobOf({.sharding_strategy = ShardingStrategy::kHybridShard, .no_sync = false});
+  job.nodes = 2;
+  job.gpus_per_node = 4;
+  job.batch.gradient_accumulation_steps = 2;
+  const StepRun run = RunJob(job, ThreeLayers());
+  std::vector<std::int64_t> begins;
+  for (const auto& [label, start] : run.starts) {
+    if (label == "all_gather root") begins.push_back(start);
+  }
+  EXPECT_THAT(begins, ElementsAre(0, 80 + 4 * 30));
+}
+
 // PyTorch's rule: doubled while it divides the ranks and is below what is left.
 TEST(Fsdp1, GradientsAreDividedInTwoPlaces) {
   EXPECT_EQ(PreDivideFactor(1), 1);

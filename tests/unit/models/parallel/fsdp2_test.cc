@@ -90,6 +90,20 @@ TEST(Fsdp2, HybridShardsSumTheCopiesBehindTheReduceScatter) {
   }
 }
 
+// Section 3.3: at the end of backward compute waits for every reduction, and the next forward's
+// gathers wait for compute. So the second micro-step begins behind the first one's last all_reduce,
+// which ends at 206 (above).
+TEST(Fsdp2, TheNextMicrostepGathersBehindTheReductions) {
+  JobSpec job = JobOf({.shard_size = 4});
+  job.batch.gradient_accumulation_steps = 2;
+  const StepRun run = RunJob(job, ThreeLayers());
+  std::vector<std::int64_t> begins;
+  for (const auto& [label, start] : run.starts) {
+    if (label == "copy_in root") begins.push_back(start);
+  }
+  EXPECT_THAT(begins, ElementsAre(0, 206));
+}
+
 // Bytes on the wire: the gathered output in the parameters' type, the whole gradient in the type of
 // the reduction.
 TEST(Fsdp2, TypesOnTheWire) {

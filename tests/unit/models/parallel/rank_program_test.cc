@@ -66,6 +66,37 @@ class Program {
 
 using Starts = std::map<std::string, std::int64_t>;
 
+// ---- Events ----
+
+// A stream that waits hands that on with its events, though nothing runs on it in between: k 0..10,
+// r 10..20, compute waits for r, copy waits for compute.
+TEST(Events, ComeAfterWhatTheirStreamWaitsFor) {
+  Program program(LaunchModel{});
+  const StreamId nccl = program->AddStream("nccl");
+  const StreamId copy = program->AddStream("copy");
+  program.Compute(program->compute(), 10, "k");
+  const StreamEvent before = program->Record(program->compute());
+  program->Wait(nccl, before);
+  program.Transfer(nccl, 10, "r");
+  program->Wait(program->compute(), program->Record(nccl));
+  program->Wait(copy, program->Record(program->compute()));
+  program.Compute(copy, 10, "behind");
+  const StreamId other = program->AddStream("other");
+  program->Wait(other, before);  // recorded before compute was made to wait
+  program.Compute(other, 10, "beside");
+  EXPECT_EQ(program.Run(),
+            (Starts{{"k", 0}, {"r", 10}, {"behind", 20}, {"beside", 10}, {"end", 30}}));
+}
+
+// An event of the stream itself is in order anyway, and has no way to go (3 units elsewhere).
+TEST(Events, OfTheStreamItselfCostNothing) {
+  Program program({.has_handovers = true});
+  program.Compute(program->compute(), 10, "k");
+  program->Wait(program->compute(), program->Record(program->compute()));
+  program.Compute(program->compute(), 10, "next");
+  EXPECT_EQ(program.Run(), (Starts{{"k", 0}, {"next", 10}, {"end", 20}}));
+}
+
 // ---- CUDA_DEVICE_MAX_CONNECTIONS ----
 
 // Launched after a GEMM that stands behind another kernel, a collective waits for nothing; with one

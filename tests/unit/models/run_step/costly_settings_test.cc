@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/run_step.h"
+#include "sim/base/diagnostics.h"
 #include "sim/base/units.h"
 #include "tests/support/shipped.h"
 
@@ -69,14 +70,29 @@ TEST(AddCostlySettings, ZeroByStage) {
   EXPECT_THAT(with_stage("2"), Contains(HasSubstr("with plan.zero.stage: 1")));
 }
 
-// A key of stage 3 would be refused in stage 1.
-TEST(AddCostlySettings, KeysOfTheOtherCaseAreTakenOut) {
+// A key that the change leaves without effect would be refused beside it: it has to go as well.
+TEST(AddCostlySettings, NamesTheKeysThatHaveToGo) {
+  const std::vector<std::string> slow = {"batch.gradient_accumulation_steps=4",
+                                         "hardware.network.link.bandwidth=25 Gb/s"};
+  std::vector<std::string> zero = {"plan.fsdp2=null", "plan.strategy=zero", "plan.zero.stage=3",
+                                   "plan.zero.stage3_leaf_modules=layers"};
+  zero.insert(zero.end(), slow.begin(), slow.end());
+  EXPECT_THAT(
+      ReportOf(kFsdp2, zero).context.warnings,
+      Contains(HasSubstr("with plan.zero.stage: 1, without plan.zero.stage3_leaf_modules")));
+  zero.push_back("plan.zero.stage=1");
+  EXPECT_THROW(testing::LoadShipped(kFsdp2, zero), ConfigError);
+  zero.push_back("plan.zero.stage3_leaf_modules=null");
+  EXPECT_NO_THROW(testing::LoadShipped(kFsdp2, zero));
+}
+
+// The hybrid strategies have a form that keeps parameters, too.
+TEST(AddCostlySettings, HybridShards) {
   const auto warnings =
-      ReportOf("llama-2-7b_zero3_16xa100",
-               {"batch.gradient_accumulation_steps=4", "plan.zero.stage3_prefetch_bucket_size=1e6"})
+      ReportOf("gpt2-xl_fsdp1_16xa40_25gbe",
+               {"plan.fsdp1.sharding_strategy=HYBRID_SHARD", "batch.gradient_accumulation_steps=4"})
           .context.warnings;
-  EXPECT_THAT(warnings, Contains(HasSubstr("with plan.zero.stage: 1, "
-                                           "plan.zero.stage3_prefetch_bucket_size: null")));
+  EXPECT_THAT(warnings, Contains(HasSubstr("sharding_strategy: _HYBRID_SHARD_ZERO2 with no_sync")));
 }
 
 // UC050: Megatron's tensor parallelism wants one hardware queue, FSDP2 wants many.

@@ -75,6 +75,21 @@ TEST(FsdpRules, HybridNeedsASecondDimension) {
                         "parameters (no HSDP)"));
 }
 
+// The limiter synchronises the host with an event, the first iteration's check reads its answer;
+// FSDP2 does neither.
+TEST(FsdpRules, AHostThatWaitsCannotBeCaptured) {
+  const std::string graphs = "host.cuda_graphs=true";
+  EXPECT_THAT(Told("fsdp1", {graphs}),
+              HasSubstr("host.cuda_graphs: found 'true' with FSDP1's limit_all_gathers, where the "
+                        "host waits for the device within a step"));
+  EXPECT_THAT(
+      Told("fsdp1", {graphs, "plan.fsdp1.limit_all_gathers=false", "plan.fsdp1.iteration=first"}),
+      HasSubstr("FSDP1's first iteration"));
+  EXPECT_EQ(Told("fsdp1", {graphs, "plan.fsdp1.limit_all_gathers=false"}), "");
+  EXPECT_EQ(Told("fsdp1", {graphs, "plan.fsdp1.sharding_strategy=NO_SHARD"}), "");
+  EXPECT_EQ(Told("fsdp2", {graphs}), "");
+}
+
 TEST(FsdpRules, AnIntegerReshardDivides) {
   for (const std::string good : {"auto", "true", "false", "1", "2", "8", "16"}) {
     EXPECT_EQ(Told("fsdp2", {"plan.fsdp2.reshard_after_forward=" + good}), "") << good;

@@ -442,6 +442,14 @@ TEST(CheckJob, KeysWithoutEffect) {
             "effect with positions that are not learned");
 }
 
+// bucket_cap_mb_list only begins like bucket_cap_mb: it is no part of it.
+TEST(CheckJob, KeysWithoutEffectThatBeginAlike) {
+  const std::string error =
+      ErrorOf(kJob, {"plan.ddp.bucket_cap_mb_list=[1, 25]", "plan.ddp.iteration=first"});
+  EXPECT_THAT(error, testing::HasSubstr("plan.ddp.bucket_cap_mb: has no effect"));
+  EXPECT_THAT(error, testing::HasSubstr("plan.ddp.bucket_cap_mb_list: has no effect"));
+}
+
 TEST(CheckJob, TheFirstIterationComesOnce) {
   const std::string job =
       "{model: conv, hardware: box, plan: {ddp: {iteration: first}}, simulate: {steps: 2}}";

@@ -82,6 +82,29 @@ TEST_F(BuildReportTest, MicrostepsTileTheStep) {
   EXPECT_EQ(report.account().step, 45us);
 }
 
+// What the next micro-step gathers first counts to it, from the begin of the gather (10 us) on;
+// what it gathers while the one before still computes does not begin it.
+TEST_F(BuildReportTest, AMicrostepBeginsWithItsFirstGather) {
+  const auto gather = [&](const char* stream, Duration d, const GraphSketch::Tasks& after) {
+    return sketch_.Transfer(sketch_.Stream(0, stream), d, Site::kParameterGather, "g", after);
+  };
+  Begin(0, 0);
+  const TaskId k0 = Kernel(10us);
+  Begin(0, 1);
+  gather("early", 4us, {});
+  const TaskId k1 = Kernel(5us, {gather("nccl", 6us, {k0})});
+  Begin(0, 2);
+  Kernel(5us, {gather("early", 2us, {k1})});
+  const StepReport report = Report();
+  ASSERT_EQ(report.microsteps.size(), 3u);
+  EXPECT_EQ(report.microsteps[0].account.step, 10us);
+  EXPECT_EQ(report.microsteps[0].account.exposed_total(), 0us);
+  EXPECT_EQ(report.microsteps[1].account.step, 6us + 5us);
+  EXPECT_EQ(report.microsteps[1].account.exposed_total(), 6us);
+  EXPECT_EQ(report.microsteps[2].account.step, 2us + 5us);
+  EXPECT_EQ(report.microsteps[2].account.exposed_total(), 2us);
+}
+
 // The reported rank, when ranks run one kernel of the given time in each of `steps` steps.
 std::size_t ReportedRank(std::initializer_list<Duration> times, std::int32_t steps) {
   GraphSketch sketch;

@@ -64,6 +64,19 @@ TEST_F(CollectiveReportTest, JudgedAgainstItsOwnMicrostep) {
   EXPECT_EQ(causes.at("r1"), "ready last, nothing to hide behind");
 }
 
+// FSDP casts and adds behind a collective, on its stream: a's kernel (15..30 us), launched in
+// backward, ends after b is ready (20 us), and is no backward that b could have hidden behind.
+TEST_F(CollectiveReportTest, KernelsOnOtherStreamsAreNoBackward) {
+  const StreamId other = sketch_.Stream(0, "all_reduce");
+  const TaskId k1 = Kernel(Phase::kBackward, 10us);
+  const TaskId a = Reduce("a", 5us, {k1});
+  sketch_.Add(TaskKind::kCompute, {&other, 1}, 15us, {.name = "add", .phase = Phase::kBackward},
+              {a});
+  const TaskId k2 = Kernel(Phase::kBackward, 10us);
+  Kernel(Phase::kOptimizer, 5us, {Reduce("b", 20us, {k2})});
+  EXPECT_EQ(Causes().at("b"), "ready last, only 10.0 us of other kernels beside it");
+}
+
 // Buckets a and b: while b travels, two copies of a's gradients run (2 us each). They are compute,
 // as a profiler counts, but the bucket still came last.
 TEST_F(CollectiveReportTest, CopiesOfOtherBucketsAreNoBackward) {
