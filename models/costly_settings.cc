@@ -113,6 +113,7 @@ void AddCostlySettings(const JobSpec& job, StepReport* report) {
     if (!setting.applies(job)) continue;
     JobSpec changed = job;
     setting.make(changed);
+    if (!IsPossible(changed)) continue;
     const TriedJob then = TryJob(changed);
     if (ToSeconds(now.step - then.step) < kLeastSaving * ToSeconds(now.step)) continue;
     const std::string what = fmt::format(

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "models/spec/check_job.h"
 #include "sim/base/units.h"
 
 namespace stepsim {
@@ -16,9 +17,16 @@ namespace {
 
 constexpr double kNotableShare = 0.02;  // of the step
 
-// What makes the host cheaper and is not done yet.
+// What makes the host cheaper, is not done yet and can be done in this job.
 std::string Remedies(const JobSpec& job) {
-  std::vector<std::string_view> remedies;
+  std::vector<std::string> remedies;
+  const auto add = [&](std::string remedy, const JobSpec& changed) {
+    if (!IsPossible(changed)) return;
+    for (const std::string& path : KeysToTakeOut(changed)) {
+      remedy += fmt::format(" without {}", path);
+    }
+    remedies.push_back(std::move(remedy));
+  };
   if (job.host.synchronize) remedies.emplace_back("host.synchronize: false");
   if (!job.host.cuda_graphs) {
     JobSpec captured = job;

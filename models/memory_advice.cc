@@ -121,7 +121,7 @@ class Adviser {
       if (!change.applies(job_)) continue;
       JobSpec changed = job_;
       change.make(changed);
-      Try(changed, std::string(change.settings));
+      if (IsPossible(changed)) Try(changed, std::string(change.settings));
     }
     JobSpec smaller = job_;
     while (HalveMicroBatch(&smaller)) {
@@ -177,6 +177,7 @@ class Adviser {
         return !replaces.empty() && s.settings.substr(0, replaces.size()) == replaces;
       });
       more.push_back(std::move(step));
+      if (!IsPossible(Made(more))) return false;
       const TriedChange tried = TryAll(more);
       if (tried.needed >= needed) return false;
       needed = tried.needed;

@@ -57,7 +57,7 @@ TEST_F(Cli, AJobThatDoesNotFitFailsOnRequest) {
   EXPECT_EQ(failed.out, "");
   EXPECT_THAT(failed.err, StartsWith("error: out of memory: "));
   EXPECT_THAT(failed.err, HasSubstr("parameters 3.73 GiB"));
-  EXPECT_THAT(failed.err, HasSubstr("--set plan.ddp=null --set plan.strategy=fsdp2"));
+  EXPECT_THAT(failed.err, HasSubstr("--set plan.strategy=fsdp2"));
 }
 
 TEST_F(Cli, ColourOnATerminalOnly) {

@@ -159,7 +159,8 @@ TEST(Host, OffersOnlyWhatIsPossible) {
   EXPECT_THAT(warnings("llama-2-7b_zero3_16xa100", slow),
               Contains(HasSubstr("what helps: kernels: compiled, a larger micro-batch")));
   EXPECT_THAT(warnings("resnet-50_ddp_8xv100", slow),
-              Contains(HasSubstr("what helps: host.cuda_graphs: true, a larger micro-batch")));
+              Contains(HasSubstr("what helps: host.cuda_graphs: true without host.launch, a "
+                                 "larger micro-batch")));
 }
 
 TEST(Host, TheReportSaysThatTheStepIsLaunchBound) {
