@@ -201,14 +201,13 @@ class Adviser {
     TriedChange best = TryAll(steps);
     for (std::size_t i = 0; i < steps.size() && steps.size() > 1;) {
       Steps fewer = steps;
-      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+      fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i++));
+      if (!IsPossible(Made(fewer))) continue;  // a change that the others stand on
       const TriedChange tried = TryAll(fewer);
-      if (tried.needed > limit_) {
-        ++i;
-      } else {
-        best = tried;
-        steps = std::move(fewer);
-      }
+      if (tried.needed > limit_) continue;
+      best = tried;
+      steps = std::move(fewer);
+      --i;
     }
     return best;
   }

@@ -34,11 +34,11 @@ constexpr Words<KeptActivations, 4> kRecomputes = {
      {"core_attention", KeptActivations::kCoreAttentionRecomputed},
      {"every_second_product", KeptActivations::kEverySecondProduct},
      {"layer_inputs", KeptActivations::kLayerInputs}}};
-constexpr Words<LossKernels, 5> kLosses = {{{"in_place", LossKernels::kInPlace},
-                                            {"vocab_parallel", LossKernels::kVocabParallel},
-                                            {"eager", LossKernels::kEager},
-                                            {"compiled", LossKernels::kCompiled},
-                                            {"dtensor_parallel", LossKernels::kDTensorParallel}}};
+constexpr Words<LossTensors, 5> kLosses = {{{"in_place", LossTensors::kInPlace},
+                                            {"vocab_parallel", LossTensors::kVocabParallel},
+                                            {"eager", LossTensors::kEager},
+                                            {"compiled", LossTensors::kCompiled},
+                                            {"dtensor_parallel", LossTensors::kDTensorParallel}}};
 constexpr Words<MemoryFigure, 3> kFigures = {{{"allocated", MemoryFigure::kAllocated},
                                               {"reserved", MemoryFigure::kReserved},
                                               {"device", MemoryFigure::kDevice}}};

@@ -82,7 +82,7 @@ enum class KeptActivations {
   kLayerInputs,              // full recompute
 };
 // What the loss keeps beside the 16-bit logits, per logit.
-enum class LossKernels {
+enum class LossTensors {
   kInPlace,         // Transformer Engine: the gradient overwrites the logits
   kVocabParallel,   // Megatron's own: fp32 copy and fp32 softmax
   kEager,           // log_softmax in fp32 and its backward: three fp32 tensors
@@ -102,7 +102,7 @@ struct FormulaJob {
   StateLayout states = StateLayout::kMegatronDistributed;
   LayerKernels kernels = LayerKernels::kFused;
   KeptActivations kept = KeptActivations::kAll;
-  LossKernels loss = LossKernels::kInPlace;
+  LossTensors loss = LossTensors::kInPlace;
   MemoryFigure figure = MemoryFigure::kAllocated;
   std::int64_t sequence = 0;
   std::int64_t micro_batch = 1;

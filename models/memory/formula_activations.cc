@@ -190,19 +190,19 @@ LossBytes LossMemory(const FormulaJob& job) {
   const double head = norm_bytes * ScatteredTokens(job) * h + (gathers ? 2 * n * h : 0);
   double live = 2, blocks = 2;  // bytes per logit
   switch (job.loss) {
-    case LossKernels::kInPlace:
+    case LossTensors::kInPlace:
       break;
-    case LossKernels::kVocabParallel:
+    case LossTensors::kVocabParallel:
       live = blocks = 2 + 4 + 4;
       break;
-    case LossKernels::kEager:  // the 16-bit logits are gone when the third fp32 tensor comes
+    case LossTensors::kEager:  // the 16-bit logits are gone when the third fp32 tensor comes
       live = 3 * 4;
       blocks = 2 + 3 * 4;
       break;
-    case LossKernels::kCompiled:
+    case LossTensors::kCompiled:
       live = blocks = 2 + 2;
       break;
-    case LossKernels::kDTensorParallel:
+    case LossTensors::kDTensorParallel:
       live = 4 * 4;
       blocks = 2 + 4 * 4;
       break;

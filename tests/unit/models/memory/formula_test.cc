@@ -153,7 +153,7 @@ struct Korthikanti : public ::testing::Test {
                  .is_tied = true};
     job.kernels = LayerKernels::kUnfused;
     job.states = StateLayout::kMegatron;
-    job.loss = LossKernels::kVocabParallel;
+    job.loss = LossTensors::kVocabParallel;
     job.sequence = 2048;
     job.micro_batch = 4;
   }
@@ -238,15 +238,15 @@ TEST(KeptLayerBytes, OfTorchtitansSelectiveRecompute) {
 TEST(LossMemory, CountsTensorsPerLogit) {
   FormulaJob job = Llama8b();
   const double logits = 8192.0 * 128256, head = 4 * 8192.0 * 4096;
-  const auto blocks = [&](LossKernels loss) {
+  const auto blocks = [&](LossTensors loss) {
     job.loss = loss;
     return (LossMemory(job).blocks - head) / logits;
   };
-  EXPECT_THAT(blocks(LossKernels::kInPlace), DoubleEq(2));
-  EXPECT_THAT(blocks(LossKernels::kCompiled), DoubleEq(4));
-  EXPECT_THAT(blocks(LossKernels::kVocabParallel), DoubleEq(10));
-  EXPECT_THAT(blocks(LossKernels::kEager), DoubleEq(14));
-  EXPECT_THAT(blocks(LossKernels::kDTensorParallel), DoubleEq(18));
+  EXPECT_THAT(blocks(LossTensors::kInPlace), DoubleEq(2));
+  EXPECT_THAT(blocks(LossTensors::kCompiled), DoubleEq(4));
+  EXPECT_THAT(blocks(LossTensors::kVocabParallel), DoubleEq(10));
+  EXPECT_THAT(blocks(LossTensors::kEager), DoubleEq(14));
+  EXPECT_THAT(blocks(LossTensors::kDTensorParallel), DoubleEq(18));
 }
 
 // ---- Whole estimates ----
@@ -304,7 +304,7 @@ TEST(EstimateMemory, OfDeepSpeedsFlatTensors) {
   job.states = StateLayout::kZero1;
   job.kernels = LayerKernels::kUnfused;
   job.kept = KeptActivations::kLayerInputs;
-  job.loss = LossKernels::kVocabParallel;
+  job.loss = LossTensors::kVocabParallel;
   job.figure = MemoryFigure::kDevice;
   job.sequence = 2048;
   job.data_parallel = 4;
