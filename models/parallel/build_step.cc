@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/parallel/operator_runner.h"
 #include "models/parallel/process_groups.h"
 #include "models/parallel/step_memory.h"
 #include "models/parallel/strategy.h"
@@ -18,10 +19,12 @@ namespace {
 
 class StepBuilder {
  public:
-  StepBuilder(const JobSpec& job, const Workload& workload, RankProgram& rank, Strategy& strategy)
+  StepBuilder(const JobSpec& job, const Workload& workload, RankProgram& rank, OperatorRunner& run,
+              Strategy& strategy)
       : job_(job),
         workload_(workload),
         rank_(rank),
+        run_(run),
         strategy_(strategy),
         memory_(job, workload, rank) {}
 
@@ -49,9 +52,8 @@ class StepBuilder {
       strategy_.BeforeForward(moment, unit);
       for (const Operator& op : workload_.units[u].operators) {
         strategy_.BeforeForwardOf(moment, unit, op);
-        const TaskId task =
-            rank_.Launch(rank_.compute(), op.forward, NameOf(unit, op) + ".forward");
-        memory_.Forward(task, op);
+        const TaskSpan kernels = run_.Forward(op, NameOf(unit, op), ".forward");
+        memory_.Forward(kernels.first, op);
         strategy_.AfterForwardOf(moment, unit, op);
       }
       strategy_.AfterForward(moment, unit);
@@ -79,9 +81,8 @@ class StepBuilder {
       for (const Rerun::Step& step : rerun.steps) {
         const Operator& op = workload_.OperatorAt(step.place);
         strategy_.BeforeRerunOf(moment, step.place.unit, op);
-        const TaskId task =
-            rank_.Launch(rank_.compute(), op.forward, NameOf(step.place.unit, op) + ".recompute");
-        memory_.Rerun(task, step);
+        const TaskSpan kernels = run_.Forward(op, NameOf(step.place.unit, op), ".recompute");
+        memory_.Rerun(kernels.first, step);
         strategy_.AfterRerunOf(moment, step.place.unit, op);
       }
     }
@@ -91,8 +92,9 @@ class StepBuilder {
   void BackwardOf(const Moment& moment, std::int32_t unit, const Operator& op) {
     const std::string name = NameOf(unit, op);
     strategy_.BeforeBackwardOf(moment, unit, op);
-    const TaskSpan input = LaunchAll(op.backward_input, name + ".dgrad");
-    const TaskSpan weight = LaunchAll(op.backward_weight, name + ".wgrad");
+    const TaskSpan input = run_.InputGradient(op, name);
+    const TaskSpan weight = run_.WeightGradient(op, name);
+    run_.EndBackward();
     const bool accumulates = strategy_.AccumulatesGradients(moment);
     memory_.BeginBackward(input.first != kNoId<TaskId> ? input : weight, op);
     for (const std::int32_t p : op.parameters_ready) {
@@ -134,6 +136,7 @@ class StepBuilder {
   const JobSpec& job_;
   const Workload& workload_;
   RankProgram& rank_;
+  OperatorRunner& run_;
   Strategy& strategy_;
   StepMemory memory_;
 };
@@ -170,27 +173,29 @@ BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread hos
   SIM_CHECK(row != nullptr, "the job names an unknown strategy");
 
   TaskGraphBuilder graph;
-  ProcessGroups groups(graph, job.gpus());
+  const Mesh mesh(job.plan, job.gpus());
+  ProcessGroups groups(graph, mesh);
   const Sharding sharding = ShardingOf(job);
   const bool is_cut = sharding.shards > 1 && sharding.replicas > 1;
 
-  Meetings meetings(static_cast<std::size_t>(simulated));
+  std::vector<std::int32_t> ranks;
+  for (std::int64_t r = 0; r < simulated; ++r) ranks.push_back(static_cast<std::int32_t>(r));
+  Meetings meetings(ranks);
   const LaunchModel model = LaunchModelOf(job, host);
   HostWork host_work;
-  for (std::int64_t r = 0; r < simulated; ++r) {
-    const RankId id = graph.AddRank(
-        {static_cast<std::int32_t>(r), static_cast<std::int32_t>(job.gpus() / simulated)});
+  for (const std::int32_t r : ranks) {
+    const RankId id = graph.AddRank({r, static_cast<std::int32_t>(job.gpus() / simulated)});
     RankProgram rank(graph, meetings, id, model);
+    OperatorRunner run(job, groups, rank, r);
+    const GroupId all = groups.Gradients(r);
     // HSDP: consecutive ranks hold one copy; ranks a copy apart hold the same shard.
     const GroupId shard =
-        is_cut ? groups.Of(r, sharding.shards, 1, "shard", "one copy of the parameters")
-               : groups.all();
-    const GroupId replicate = is_cut ? groups.Of(r, sharding.replicas, sharding.shards, "replicate",
-                                                 "the same shard of every copy")
-                                     : groups.all();
-    const auto strategy =
-        row->make({job, workload, rank, groups, groups.all(), shard, replicate, r});
-    StepBuilder builder(job, workload, rank, *strategy);
+        is_cut ? groups.Part(r, sharding.shards, 1, "shard", "one copy of the parameters") : all;
+    const GroupId replicate = is_cut ? groups.Part(r, sharding.replicas, sharding.shards,
+                                                   "replicate", "the same shard of every copy")
+                                     : all;
+    const auto strategy = row->make({job, workload, rank, groups, all, shard, replicate, r});
+    StepBuilder builder(job, workload, rank, run, *strategy);
     for (std::int32_t step = 0; step < StepsOf(job, host); ++step) {
       const HostWork before = rank.host_work();
       builder.BuildStepNumber(step);

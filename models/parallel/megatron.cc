@@ -36,16 +36,16 @@ class Megatron : public Strategy {
         workload_(context.workload),
         group_(context.data_parallel),
         owners_(context.data_parallel),
-        shards_(context.job.gpus() / plan_.num_distributed_optimizer_instances),
-        planned_(PlanMegatronBuckets(plan_, workload_, context.job.gpus(), shards_)),
+        shards_(context.job.gradient_ranks() / plan_.num_distributed_optimizer_instances),
+        planned_(PlanMegatronBuckets(plan_, workload_, context.job.gradient_ranks(), shards_)),
         states_(planned_.buckets.size()),
         nccl_(context.rank.AddStream(instances() > 1 ? "communication" : "nccl dp")),
         gather_(is_ideal_ ? context.rank.AddStream("nccl gather", /*has_queue=*/false) : nccl_) {
     if (instances() > 1) {
-      owners_ = context.groups.Of(context.global_rank, shards_, 1, "instance",
-                                  "one copy of the optimizer states");
-      across_ = context.groups.Of(context.global_rank, instances(), shards_, "instances",
-                                  "the same part of every copy");
+      owners_ = context.groups.Part(context.global_rank, shards_, 1, "instance",
+                                    "one copy of the optimizer states");
+      across_ = context.groups.Part(context.global_rank, instances(), shards_, "instances",
+                                    "the same part of every copy");
     }
     for (std::size_t b = 0; b < states_.size(); ++b) Reset(b);
   }

@@ -23,15 +23,28 @@
 namespace stepsim {
 
 // Collectives of one process group meet in launch order: the n-th call of one rank with the n-th
-// call of every other simulated rank, as NCCL matches them.
+// call of every other simulated rank of the group, as NCCL matches them.
 class Meetings {
  public:
-  explicit Meetings(std::size_t simulated_ranks) : simulated_ranks_(simulated_ranks) {}
+  // `simulated`: global ranks, ascending.
+  explicit Meetings(std::vector<std::int32_t> simulated) : simulated_(std::move(simulated)) {}
   void Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, TaskId member);
+  // The two ends of a transfer between ranks, matched by what they move.
+  void JoinTransfer(TaskGraphBuilder& graph, std::int64_t key, TaskId member);
 
  private:
-  std::size_t simulated_ranks_;
+  bool HasPeers(const TaskGraphBuilder& graph, GroupId group);
+
+  std::vector<std::int32_t> simulated_;
+  std::map<GroupId, bool> has_peers_;
   std::map<std::pair<GroupId, std::size_t>, RendezvousId> rendezvous_;
+  std::map<std::int64_t, RendezvousId> transfers_;
+};
+
+// The kernels that do one thing, in launch order; kNoId: there are none.
+struct TaskSpan {
+  TaskId first = kNoId<TaskId>;
+  TaskId last = kNoId<TaskId>;
 };
 
 struct LaunchModel {
@@ -56,11 +69,11 @@ class RankProgram {
   StreamId compute() const { return compute_; }
   TaskGraphBuilder& graph() { return graph_; }
   // `has_queue`: launches on it stand in one of the hardware queues.
+  // One that has been added by this name before is shared: model chunks of one rank have theirs in
+  // common, as they do in a process.
   StreamId AddStream(const std::string& name, bool has_queue = true);
   // A queue that is no stream of its own: NCCL's order of the calls of one communicator.
-  StreamId AddCommunicator(const std::string& name) {
-    return graph_.AddStream(rank_, name, /*is_queue=*/true);
-  }
+  StreamId AddCommunicator(const std::string& name);
 
   // Where the program is: recorded with every launch.
   void SetPosition(Phase phase, Position position);
@@ -129,6 +142,7 @@ class RankProgram {
   LaunchModel model_;
   LaunchQueues queues_;
   std::map<StreamId, Stream> streams_;
+  std::map<std::string, StreamId> named_;
   StreamId host_ = kNoId<StreamId>;
   StreamId compute_;
   TaskId graph_launch_ = kNoId<TaskId>;   // of the CUDA graph begun last

@@ -18,12 +18,6 @@
 
 namespace stepsim {
 
-// Of the kernels that do one thing; kNoId: there are none.
-struct TaskSpan {
-  TaskId first = kNoId<TaskId>;
-  TaskId last = kNoId<TaskId>;
-};
-
 class StepMemory {
  public:
   StepMemory(const JobSpec& job, const Workload& workload, RankProgram& rank);
