@@ -13,6 +13,7 @@ TaskSpan OperatorRunner::Forward(const Operator& op, const std::string& name,
   Issue(op, name, ExchangePlace::kBeforeForward, /*waits=*/true);
   const TaskId task = rank_.Launch(rank_.compute(), op.forward, name + std::string(suffix));
   Issue(op, name, ExchangePlace::kAfterForward, /*waits=*/true);
+  if (op.host_reads) rank_.BlockHost(rank_.Record(rank_.compute()));
   return {task, task};
 }
 
@@ -84,6 +85,12 @@ OperatorRunner::Axis& OperatorRunner::AxisOf(ExchangeAxis which) {
               {},
               Site::kTensorParallel,
               "etp"};
+      break;
+    case ExchangeAxis::kExperts:
+      axis = {groups_.Of(mesh.ExpertRanks(global_rank_), "etp-ep", "experts of a layer"),
+              {},
+              Site::kExpertParallel,
+              "etp-ep"};
       break;
   }
   axis.stream = rank_.AddStream("nccl " + axis.name);

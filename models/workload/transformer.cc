@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "models/spec/sharding.h"
@@ -9,6 +10,7 @@
 #include "models/workload/memory_passes.h"
 #include "models/workload/model_flops.h"
 #include "models/workload/transformer_modules.h"
+#include "models/workload/transformer_moe.h"
 
 namespace stepsim {
 namespace {
@@ -30,7 +32,8 @@ constexpr LinearInput kReadsStream{.reads_stream = true};
 class TransformerBuilder {
  public:
   explicit TransformerBuilder(const JobSpec& job)
-      : spec_(std::get<TransformerSpec>(job.model.network)),
+      : job_(job),
+        spec_(std::get<TransformerSpec>(job.model.network)),
         compute_(job.precision.compute),
         activation_(ActivationType(compute_)),
         stream_(StreamType(job)),
@@ -43,7 +46,8 @@ class TransformerBuilder {
         tokens_(batch_ * sequence_) {}
 
   Workload Build() {
-    const TransformerModules modules = RegisterModules(spec_, parameter_, workload_.parameters);
+    const TransformerModules modules =
+        RegisterModules(spec_, parameter_, workload_.parameters, ExpertShareOf(job_));
     AddEmbedding(modules);
     for (std::size_t i = 0; i < modules.layers.size(); ++i) AddLayer(i, modules.layers[i]);
     AddHeads(modules);
@@ -74,19 +78,29 @@ class TransformerBuilder {
     AddResidual("residual1");
     AddNorm(post_norm ? "norm1" : "norm2", post_norm ? layer.norm1 : layer.norm2,
             post_norm ? 0 : 1);
-    AddMlp(layer, post_norm ? 1 : 0);
+    if (layer.experts) {
+      AddExperts(layer);
+    } else {
+      AddMlp(layer, post_norm ? 1 : 0, {.writer = Last()});
+    }
     AddDropout("dropout2", activation_);
     AddResidual("residual2");
     if (post_norm) AddNorm("norm2", layer.norm2, 0);
   }
 
   void AddAttention(const LayerModules& layer, int gradients_to_add) {
-    std::vector<std::int32_t> qkv = AddParallelLinears(layer.qkv, gradients_to_add);
+    std::vector<std::int32_t> qkv =
+        AddParallelLinears(layer.qkv, gradients_to_add, {.writer = Last()});
     const AttentionShape shape{batch_,         sequence_,      spec_.heads,
                                spec_.kv_heads, spec_.head_dim, spec_.causal};
     const std::int64_t query = tokens_ * shape.heads * shape.head_dim;
     const std::int64_t key = tokens_ * shape.kv_heads * shape.head_dim;
     const std::int64_t rotated = tokens_ * (shape.heads + shape.kv_heads) * shape.head_dim;
+    if (layer.query_norm) {
+      qkv = {AddHeadNorm("q_norm", *layer.query_norm, Saved(qkv.front(), query)),
+             AddHeadNorm("k_norm", *layer.key_norm, Saved(qkv[qkv.size() / 2], key, 1)),
+             qkv.back()};
+    }
     if (spec_.positions == PositionKind::kRotary) {
       Operator& rotary = AddOperator("rotary", Moves(passes_.rotary, rotated));
       rotary.backward_input.push_back(Moves(passes_.rotary_grad, rotated));
@@ -151,12 +165,26 @@ class TransformerBuilder {
     }
   }
 
-  void AddMlp(const LayerModules& layer, int gradients_to_add) {
-    const std::vector<std::int32_t> up = AddParallelLinears(layer.up, gradients_to_add);
-    const std::int64_t width = tokens_ * spec_.ffn_size;
+  void AddExperts(const LayerModules& layer) {
+    const std::int32_t input = Last();
+    ExpertLayer experts(job_, {compute_, activation_, stream_, parameter_}, *layer.experts, tokens_,
+                        &workload_.units.back());
+    experts.AddRouter(input);
+    experts.AddDispatch();
+    experts.AddExperts();
+    experts.AddCombine();
+    if (layer.up.empty()) return;
+    AddMlp(layer, 0, {.writer = input, .shares_input = true}, "shared.");
+    experts.AddSharedResult();
+  }
+
+  void AddMlp(const LayerModules& layer, int gradients_to_add, LinearInput input,
+              const std::string& prefix = "") {
+    const std::vector<std::int32_t> up = AddParallelLinears(layer.up, gradients_to_add, input);
+    const std::int64_t width = tokens_ * layer.down.in;
     const bool gated = spec_.gated_mlp;
     Operator& activation = AddOperator(
-        "activation", Moves(gated ? passes_.gated_activation : passes_.activation, width));
+        prefix + "activation", Moves(gated ? passes_.gated_activation : passes_.activation, width));
     activation.backward_input.push_back(
         Moves(gated ? passes_.gated_activation_grad : passes_.activation_grad, width));
     for (const std::int32_t writer : up) Save({Saved(writer, width)}, &activation);
@@ -199,13 +227,12 @@ class TransformerBuilder {
   // backward meets them, last one first. The input is saved once, with the first.
   // Returns who wrote each output.
   std::vector<std::int32_t> AddParallelLinears(const std::vector<LinearModule>& linears,
-                                               int gradients_to_add) {
-    const std::int32_t input = Last();
+                                               int gradients_to_add, LinearInput input) {
     std::vector<std::int32_t> outputs;
     for (std::size_t i = 0; i < linears.size(); ++i) {
       const bool last = i + 1 == linears.size();
       AddLinear(linears[i], tokens_, last ? gradients_to_add : 1,
-                {.writer = input, .reads_stream = true, .shares_input = i > 0});
+                {input.writer, /*reads_stream=*/true, input.shares_input || i > 0});
       outputs.push_back(Last());
     }
     return outputs;
@@ -311,6 +338,20 @@ class TransformerBuilder {
     if (norm.bias != kNoParameter) op.parameters_ready.push_back(norm.bias);
     op.parameters_ready.push_back(norm.weight);
     if (FamilyOf(spec_) == TransformerFamily::kBert) stream_writer_ = Last();  // post-norm
+  }
+
+  // Of every head of queries or keys. Returns who wrote the result.
+  std::int32_t AddHeadNorm(std::string name, const NormModule& norm, const ReadTensor& input) {
+    const std::int64_t elements = input.bytes.value / ElementSize(activation_).value;
+    const TrafficTypes types{activation_, activation_};  // it reads what a product wrote
+    Operator& op = AddOperator(std::move(name), TrafficWork(passes_.rms_norm, types, elements));
+    op.backward_input = {TrafficWork(passes_.rms_norm_input_grad, types, elements)};
+    op.backward_weight = {TrafficWork(passes_.rms_norm_weight_grad, types, elements)};
+    op.reads = {input};
+    op.saved =
+        std::max(op.reads.front().bytes, TrafficBytes(passes_.rms_norm_saved, types, elements));
+    op.parameters_ready = {norm.weight};
+    return Last();
   }
 
   // An RMS norm that is written out keeps what it made of its input, and that in fp32 where it is
@@ -459,6 +500,7 @@ class TransformerBuilder {
   static constexpr std::int32_t kTokenTable = 0;  // registered first
   static constexpr int kAdd = 3;                  // read both, write the sum
 
+  const JobSpec& job_;
   const TransformerSpec& spec_;
   DType compute_;     // of the linears' matrix products
   DType activation_;  // of what they read and write

@@ -22,6 +22,8 @@ struct ParameterTensor {
   std::string name;  // "transformer.h.3.mlp.c_fc.weight"
   std::int64_t elements = 0;
   DType dtype = DType::kFp32;  // of the parameter and its gradient
+  // Of experts that are dealt out otherwise than the rest: summed over ranks of its own.
+  bool is_expert = false;
   Bytes bytes() const { return SizeOf(dtype, elements); }
 };
 
@@ -37,7 +39,8 @@ struct ReadTensor {
 };
 
 // Ranks that share one copy of a layer and talk to each other in it.
-enum class ExchangeAxis : std::uint8_t { kTensor, kContext, kExpert, kExpertTensor };
+// kExperts: kExpert and kExpertTensor together.
+enum class ExchangeAxis : std::uint8_t { kTensor, kContext, kExpert, kExpertTensor, kExperts };
 
 // When an operator's exchange is issued, and what waits for it.
 enum class ExchangePlace : std::uint8_t {
@@ -84,6 +87,8 @@ struct Operator {
   Bytes weight_gradients_made, weight_gradients_taken;  // that are not yet a parameter's
   bool hands_on_gradient = false;   // a sum: its operands' gradients are the sum's own
   std::vector<Exchange> exchanges;  // in the order in which those of one place are issued
+  // The host reads its result before it launches what follows (sizes that only the device knows).
+  bool host_reads = false;
 };
 
 // Operators whose forward runs again, right before the backward of `before` (reruns of one operator
