@@ -85,8 +85,12 @@ constexpr std::array kIneffective = {
 };
 
 std::vector<std::span<const IneffectiveKey>> AllRules() {
-  return {kIneffective, IneffectiveFsdpKeys(), IneffectiveZeroKeys(), IneffectiveMemoryKeys(),
-          IneffectiveCollectiveKeys(), IneffectiveParallelKeys()};
+  return {kIneffective,
+          IneffectiveFsdpKeys(),
+          IneffectiveZeroKeys(),
+          IneffectiveMemoryKeys(),
+          IneffectiveCollectiveKeys(),
+          IneffectiveParallelKeys()};
 }
 
 // A given key at or below `path` is reported once, at the highest one that was given.
@@ -162,6 +166,7 @@ class JobChecker {
     CheckZero(problems_);
     CheckMegatron(problems_);
     CheckMemory(problems_);
+    CheckPipeline(problems_);
   }
 
   void CheckCluster() {

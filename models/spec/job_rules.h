@@ -50,6 +50,9 @@ void CheckMemory(const JobProblems& problems);
 // Do the degrees of parallelism multiply to the GPUs?
 void CheckDegrees(const JobProblems& problems);
 
+// Does the pipeline's schedule admit the job, and do its layers fill the stages?
+void CheckPipeline(const JobProblems& problems);
+
 // plan.data_parallel, where it is not given. REQUIRES: the number of GPUs.
 void DeriveReplicas(JobSpec& job, FieldReading& reading);
 

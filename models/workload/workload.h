@@ -22,6 +22,8 @@ struct ParameterTensor {
   std::string name;  // "transformer.h.3.mlp.c_fc.weight"
   std::int64_t elements = 0;
   DType dtype = DType::kFp32;  // of the parameter and its gradient
+  // Whole on every tensor-parallel rank, with a gradient from that rank's part of the sequence.
+  bool is_tensor_replicated = false;
   Bytes bytes() const { return SizeOf(dtype, elements); }
 };
 
@@ -106,6 +108,7 @@ struct Rerun {
 struct ModelUnit {
   std::string name;  // "embedding", "layers.0", ..., "head", "loss"
   std::vector<Operator> operators;
+  Bytes output;  // that it hands to the unit behind it; layer lists do not tell
 };
 
 struct Workload {

@@ -1,0 +1,362 @@
+#include "models/parallel/pipeline_program.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "models/pipeline/lowering.h"
+#include "sim/base/check.h"
+
+namespace stepsim {
+namespace {
+
+constexpr std::int32_t kNone = -1;
+
+bool IsForward(const Action& action) { return action.kind == ActionKind::kForward; }
+
+// The order of one rank while it is being written.
+class RankWriter {
+ public:
+  RankWriter(const PipelineSchedule& schedule, std::int32_t rank)
+      : schedule_(schedule), rank_(rank) {}
+
+  std::vector<PipelineInstruction> Take() && { return std::move(out_); }
+
+  void Compute(const Action& action) { out_.push_back({PipelineOp::kCompute, action, {}}); }
+  void Add(PipelineOp op, std::int32_t stage = 0) { out_.push_back({op, {.stage = stage}, {}}); }
+
+  // Returns the transfer's number; kNone when there is nothing to move.
+  std::int32_t Transfer(std::vector<StageMove> moves, std::int32_t queue) {
+    if (moves.empty()) return kNone;
+    PipelineInstruction instruction{PipelineOp::kTransfer, {}, std::move(moves)};
+    const StageMove& move = instruction.moves.front();
+    const bool is_below =
+        schedule_.RankOf(move.edge, move.microbatch) == rank_ && move.is_send != move.is_backward;
+    instruction.peer = schedule_.RankOf(is_below ? move.edge + 1 : move.edge, move.microbatch);
+    instruction.queue = queue;
+    instruction.transfer = transfers_;
+    out_.push_back(std::move(instruction));
+    return transfers_++;
+  }
+  void Wait(std::int32_t transfer) {
+    if (transfer == kNone) return;
+    out_.push_back({PipelineOp::kWait, {}, {}});
+    out_.back().transfer = transfer;
+  }
+
+  // What an action's tensor has to travel, before it and after it; none on one rank and at the
+  // ends.
+  std::vector<StageMove> Input(const Action& action) const { return MovesOf(action, false); }
+  std::vector<StageMove> Output(const Action& action) const { return MovesOf(action, true); }
+
+ private:
+  std::vector<StageMove> MovesOf(const Action& action, bool is_output) const {
+    const bool is_backward = !IsForward(action);
+    if (action.kind == ActionKind::kWeightGradient) return {};
+    const std::int32_t other = action.stage + (is_output != is_backward ? 1 : -1);
+    if (other < 0 || other >= schedule_.stages()) return {};
+    if (schedule_.RankOf(other, action.microbatch) == rank_) return {};
+    return {{is_backward, std::min(other, action.stage), action.microbatch, is_output}};
+  }
+
+  const PipelineSchedule& schedule_;
+  std::int32_t rank_;
+  std::int32_t transfers_ = 0;
+  std::vector<PipelineInstruction> out_;
+};
+
+std::vector<StageMove> Together(std::vector<StageMove> a, const std::vector<StageMove>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+constexpr std::int32_t kGroupQueue = 0;
+
+// ---- PyTorch ----
+
+// Each transfer a batch of one: received when the schedule's lowering says, waited for by compute
+// right before the action that needs it; sends at the end of the step.
+std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, std::int32_t rank) {
+  RankWriter out(lowered, rank);
+  using Key = std::tuple<bool, std::int32_t, std::int32_t>;
+  std::map<Key, std::int32_t> received;
+  std::vector<std::int32_t> sends;
+  const auto post = [&](const Action& action, bool is_backward, std::int32_t edge, bool is_send) {
+    const std::int32_t number =
+        out.Transfer({{is_backward, edge, action.microbatch, is_send}}, kGroupQueue);
+    if (is_send) {
+      sends.push_back(number);
+    } else {
+      received[{is_backward, edge, action.microbatch}] = number;
+    }
+  };
+  for (const Action& action : lowered.ranks[static_cast<std::size_t>(rank)]) {
+    switch (action.kind) {
+      case ActionKind::kSendForward:
+        post(action, false, action.stage, true);
+        break;
+      case ActionKind::kRecvForward:
+        post(action, false, action.stage - 1, false);
+        break;
+      case ActionKind::kSendBackward:
+        post(action, true, action.stage - 1, true);
+        break;
+      case ActionKind::kRecvBackward:
+        post(action, true, action.stage, false);
+        break;
+      case ActionKind::kUnshard:
+        out.Add(PipelineOp::kUnshard, action.stage);
+        break;
+      case ActionKind::kReshard:
+        out.Add(PipelineOp::kReshard, action.stage);
+        break;
+      case ActionKind::kReduceGrad:
+        out.Add(PipelineOp::kReduce, action.stage);
+        break;
+      default:
+        for (const StageMove& move : out.Input(action)) {
+          out.Wait(received.at({move.is_backward, move.edge, move.microbatch}));
+        }
+        out.Compute(action);
+    }
+  }
+  for (const std::int32_t send : sends) out.Wait(send);
+  return std::move(out).Take();
+}
+
+// GPipe's class: receives right before each action, waits for sends at the end of each phase.
+std::vector<PipelineInstruction> PytorchGpipeRank(const PipelineSchedule& schedule,
+                                                  std::int32_t rank) {
+  RankWriter out(schedule, rank);
+  std::vector<std::int32_t> sends;
+  const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const bool begins_phase = i > 0 && IsForward(actions[i]) != IsForward(actions[i - 1]);
+    if (begins_phase) {
+      for (const std::int32_t send : std::exchange(sends, {})) out.Wait(send);
+    }
+    out.Wait(out.Transfer(out.Input(actions[i]), kGroupQueue));
+    out.Compute(actions[i]);
+    sends.push_back(out.Transfer(out.Output(actions[i]), kGroupQueue));
+  }
+  for (const std::int32_t send : sends) out.Wait(send);
+  return std::move(out).Take();
+}
+
+// 1F1B's class: in the steady state a send and a receive over one edge are one call, for all of
+// which compute waits; the last forward of the warm-up is sent together with the first gradient.
+std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineSchedule& schedule,
+                                                 std::int32_t rank) {
+  RankWriter out(schedule, rank);
+  const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
+  std::int32_t sent = kNone;       // waited for before the next send
+  std::vector<StageMove> pending;  // to be sent with the next receive
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const bool turns = i > 0 && IsForward(actions[i]) != IsForward(actions[i - 1]);
+    if (turns) {
+      out.Wait(
+          out.Transfer(Together(std::exchange(pending, {}), out.Input(actions[i])), kGroupQueue));
+    } else {
+      out.Wait(out.Transfer(out.Input(actions[i]), kGroupQueue));
+    }
+    out.Compute(actions[i]);
+    const bool turns_next =
+        i + 1 < actions.size() && IsForward(actions[i]) != IsForward(actions[i + 1]);
+    if (turns_next) {
+      pending = out.Output(actions[i]);
+      continue;
+    }
+    out.Wait(sent);
+    sent = out.Transfer(out.Output(actions[i]), kGroupQueue);
+  }
+  out.Wait(sent);
+  return std::move(out).Take();
+}
+
+// ---- Megatron-LM ----
+
+// Where a chunk's last backward comes among the backwards of its rank; then its reduction starts,
+// not before every rank has come so far (align_grad_reduce).
+void AddAlignedReductions(const PipelineRules& rules, std::int32_t rank, std::size_t chunks,
+                          std::vector<PipelineInstruction>* order) {
+  if (!rules.reduces_after_backward || !rules.aligns_reduction) return;
+  if (chunks == 1 && rank == 0) return;  // overlaps with its last backward, as a strategy does
+  std::vector<std::size_t> places;       // of the backwards
+  for (std::size_t i = 0; i < order->size(); ++i) {
+    const PipelineInstruction& it = (*order)[i];
+    if (it.op == PipelineOp::kCompute && MakesWeightGradient(it.action.kind)) places.push_back(i);
+  }
+  std::map<std::int32_t, std::size_t> last;  // stage -> index among the backwards
+  for (std::size_t k = 0; k < places.size(); ++k) last[(*order)[places[k]].action.stage] = k;
+  std::multimap<std::size_t, std::int32_t> after;  // place -> stage
+  for (const auto& [stage, k] : last) {
+    const std::size_t delay = chunks == 1 ? 0 : static_cast<std::size_t>(rank);
+    const bool is_inside = k + delay < places.size();
+    after.emplace(is_inside ? places[k + delay] : order->size() - 1, stage);
+  }
+  for (auto it = after.rbegin(); it != after.rend(); ++it) {
+    order->insert(order->begin() + static_cast<std::ptrdiff_t>(it->first) + 1,
+                  {PipelineOp::kReduce, {.stage = it->second}, {}});
+  }
+}
+
+// Every exchange is one call, waited for at once by compute and by the host.
+class Megatron1f1bWriter {
+ public:
+  Megatron1f1bWriter(const PipelineRules& rules, const PipelineSchedule& schedule,
+                     std::int32_t rank)
+      : rules_(rules),
+        actions_(schedule.ranks[static_cast<std::size_t>(rank)]),
+        out_(schedule, rank) {}
+
+  std::vector<PipelineInstruction> Write() && {
+    if (!actions_.empty()) Exchange(out_.Input(actions_.front()));
+    for (std::size_t i = 0; i < actions_.size(); ++i) {
+      out_.Compute(actions_[i]);
+      const std::vector<StageMove> output = out_.Output(actions_[i]);
+      if (i + 1 == actions_.size()) {
+        Exchange(output);
+        break;
+      }
+      const std::vector<StageMove> input = out_.Input(actions_[i + 1]);
+      if (IsForward(actions_[i]) != IsForward(actions_[i + 1])) {
+        Exchange(Together(output, input));
+      } else {
+        Exchange(output);
+        Exchange(input);
+      }
+    }
+    return std::move(out_).Take();
+  }
+
+ private:
+  void Exchange(std::vector<StageMove> moves) {
+    const std::int32_t number = out_.Transfer(std::move(moves), kGroupQueue);
+    out_.Wait(number);
+    if (number != kNone && rules_.synchronizes) out_.Add(PipelineOp::kSynchronize);
+  }
+
+  const PipelineRules& rules_;
+  const std::vector<Action>& actions_;
+  RankWriter out_;
+};
+
+// Interleaved: every edge of the ring of ranks is a communicator of its own. Overlapped, a chunk's
+// output goes and the next input of its direction comes while the next chunk computes; in warm-up
+// and cool-down compute waits for both at once. Not overlapped, a forward and a backward are
+// followed by all their transfers.
+class MegatronInterleavedWriter {
+ public:
+  MegatronInterleavedWriter(const PipelineRules& rules, const PipelineSchedule& schedule,
+                            std::int32_t rank)
+      : rules_(rules),
+        ranks_(schedule.shape.ranks),
+        rank_(rank),
+        actions_(schedule.ranks[static_cast<std::size_t>(rank)]),
+        out_(schedule, rank) {
+    for (std::size_t i = actions_.size(); i-- > 0;) {
+      next_.push_back(last_[IsForward(actions_[i])]);
+      last_[IsForward(actions_[i])] = i;
+    }
+    std::reverse(next_.begin(), next_.end());
+  }
+
+  std::vector<PipelineInstruction> Write() && {
+    const std::size_t first_backward = last_[false], first_forward = last_[true];
+    Receive(first_forward);
+    for (std::size_t i = 0; i < actions_.size(); ++i) {
+      out_.Wait(std::exchange(received_[IsForward(actions_[i])], kNone));
+      out_.Compute(actions_[i]);
+      const bool is_steady = i > 0 && i + 1 < actions_.size() &&
+                             (IsForward(actions_[i]) != IsForward(actions_[i - 1]) ||
+                              IsForward(actions_[i]) != IsForward(actions_[i + 1]));
+      const bool is_last_of_warmup = i + 1 < first_backward ? false : i + 1 == first_backward;
+      Move(i, is_last_of_warmup ? first_backward : kNowhere,
+           rules_.overlaps_transfers && (is_steady || rules_.overlaps_warmup));
+    }
+    for (const std::int32_t send : sent_) out_.Wait(send);
+    return std::move(out_).Take();
+  }
+
+ private:
+  static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
+
+  // Rank r to r + 1 is edge r: with two ranks the two directions stay apart.
+  std::int32_t QueueOf(const StageMove& move) const {
+    const bool is_next = move.is_send != move.is_backward;
+    return is_next ? rank_ : (rank_ + ranks_ - 1) % ranks_;
+  }
+  std::int32_t Post(std::vector<StageMove> moves) {
+    if (moves.empty()) return kNone;
+    const std::int32_t queue = QueueOf(moves.front());
+    return out_.Transfer(std::move(moves), queue);
+  }
+  void Receive(std::size_t i) {
+    if (i == kNowhere) return;
+    received_[IsForward(actions_[i])] = Post(out_.Input(actions_[i]));
+  }
+
+  void Move(std::size_t i, std::size_t first_backward, bool overlaps) {
+    const bool is_forward = IsForward(actions_[i]);
+    out_.Wait(std::exchange(sent_[is_forward], kNone));
+    // Even ranks send first, odd ones receive first.
+    if (rank_ % 2 == 0) sent_[is_forward] = Post(out_.Output(actions_[i]));
+    Receive(next_[i]);
+    if (rank_ % 2 != 0) sent_[is_forward] = Post(out_.Output(actions_[i]));
+    Receive(first_backward);
+    if (overlaps) return;
+    for (std::int32_t& send : sent_) out_.Wait(std::exchange(send, kNone));
+    for (std::int32_t& receive : received_) out_.Wait(std::exchange(receive, kNone));
+    if (!rules_.overlaps_transfers && rules_.synchronizes) out_.Add(PipelineOp::kSynchronize);
+  }
+
+  const PipelineRules& rules_;
+  std::int32_t ranks_, rank_;
+  const std::vector<Action>& actions_;
+  RankWriter out_;
+  std::size_t last_[2] = {kNowhere, kNowhere};  // [is forward]: the one found last
+  std::vector<std::size_t> next_;               // the next action of the same direction
+  std::int32_t received_[2] = {kNone, kNone}, sent_[2] = {kNone, kNone};
+};
+
+std::vector<PipelineInstruction> PlanRank(const PipelineRules& rules,
+                                          const PipelineSchedule& schedule,
+                                          const PipelineSchedule& lowered, std::int32_t rank) {
+  const bool is_single = schedule.placement == StagePlacement::kLoop &&
+                         schedule.shape.chunks == 1 && !schedule.splits_backward;
+  if (rules.runtime == PipelineRuntime::kPytorch) {
+    if (is_single && schedule.name == "gpipe") return PytorchGpipeRank(schedule, rank);
+    if (is_single && schedule.name == "1f1b") return Pytorch1f1bRank(schedule, rank);
+    return LoweredRank(lowered, rank);
+  }
+  std::vector<PipelineInstruction> order;
+  if (is_single) {
+    order = Megatron1f1bWriter(rules, schedule, rank).Write();
+  } else if (schedule.placement == StagePlacement::kLoop && !schedule.splits_backward) {
+    order = MegatronInterleavedWriter(rules, schedule, rank).Write();
+  } else {
+    order = LoweredRank(lowered, rank);
+  }
+  const std::size_t chunks = schedule.StagesOf(rank).size();
+  AddAlignedReductions(rules, rank, chunks, &order);
+  return order;
+}
+
+}  // namespace
+
+PipelineProgram PlanPipeline(const PipelineRules& rules, const PipelineSchedule& schedule) {
+  const bool is_pytorch = rules.runtime == PipelineRuntime::kPytorch;
+  const PipelineSchedule lowered =
+      Lower(schedule, {.unsharded_stages = rules.shards_stages ? 3 : 0,
+                       .reduces_gradients = is_pytorch && rules.reduces_after_backward,
+                       .sends = true});
+  PipelineProgram program;
+  for (std::int32_t r = 0; r < schedule.shape.ranks; ++r) {
+    program.ranks.push_back(PlanRank(rules, schedule, lowered, r));
+  }
+  return program;
+}
+
+}  // namespace stepsim
