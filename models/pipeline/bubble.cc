@@ -1,12 +1,17 @@
 // How long is a rank idle, by the formulas of the schedules' papers? Each returns nothing where its
 // formula does not hold: too few micro-batches, or an order that was made for other times.
+#include <algorithm>
+#include <cmath>
+
 #include "models/pipeline/families.h"
 
 namespace stepsim {
 namespace {
 
+bool IsEqual(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(a, b); }
+
 bool AreEqual(const ChunkTimes& t) {
-  return t.forward == t.input_gradient && t.forward == t.weight_gradient;
+  return IsEqual(t.forward, t.input_gradient) && IsEqual(t.forward, t.weight_gradient);
 }
 
 }  // namespace
@@ -21,17 +26,20 @@ std::optional<double> InterleavedIdle(const ScheduleShape& shape, const ChunkTim
   return FlushedIdle(shape, times);
 }
 
-// Weight gradients fill the drain as far as they are short enough to be put off.
+// A weight gradient hides in the hole that a forward or an input gradient leaves, if it fits.
 std::optional<double> ZeroBubbleIdle(const ScheduleShape& shape, const ChunkTimes& times) {
-  if (shape.microbatches < shape.ranks || times.weight_gradient > times.input_gradient) {
-    return std::nullopt;
-  }
+  if (shape.microbatches < shape.ranks) return std::nullopt;
+  if (times.weight_gradient > std::min(times.forward, times.input_gradient)) return std::nullopt;
   return (shape.ranks - 1) * (times.forward + times.input_gradient - times.weight_gradient);
 }
 
+// Holds where the order leaves no hole in the steady state: tW at most tF, and tI = tF + tW, or
+// tF = tW with tI between tW and tF + tW.
 std::optional<double> ZbvIdle(const ScheduleShape& shape, const ChunkTimes& times) {
-  if (shape.microbatches < 2 * shape.ranks - 1) return std::nullopt;
-  return ZeroBubbleIdle(shape, times);
+  const double f = times.forward, i = times.input_gradient, w = times.weight_gradient;
+  if (shape.microbatches < 2 * shape.ranks - 1 || w > f) return std::nullopt;
+  if (!IsEqual(i, f + w) && !(IsEqual(f, w) && i >= w && i <= f + w)) return std::nullopt;
+  return (shape.ranks - 1) * (f + i - w);
 }
 
 // A pair takes tF + tB here, so (p/2-1)(tFB + tB - 3tW) is 2(p/2-1)t at equal times.

@@ -33,6 +33,10 @@ ShapeProblem TwoChunksRule(const ScheduleShape& shape);
 RankOrders ZbvOrder(const ScheduleShape& shape);
 RankOrders SailZbvOrder(const ScheduleShape& shape);
 
+// v_half.cc: ZB-V's placement with half and a third of its memory.
+RankOrders VHalfOrder(const ScheduleShape& shape);
+RankOrders VMinOrder(const ScheduleShape& shape);
+
 // dualpipe.cc
 ShapeProblem DualPipeRule(const ScheduleShape& shape);
 RankOrders DualPipeOrder(const ScheduleShape& shape);

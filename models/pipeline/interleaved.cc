@@ -69,7 +69,7 @@ ShapeProblem RoundsRule(const ScheduleShape& shape) {
   const std::int32_t rounds = RoundsOf(shape);
   if (shape.microbatches % rounds == 0) return {};
   return {&ScheduleShape::microbatches,
-          "a multiple of " + std::to_string(rounds) + " (of microbatches / stages, rounded down)"};
+          "a multiple of " + std::to_string(rounds) + " (of micro-batches / stages, rounded down)"};
 }
 
 RankOrders InterleavedOrder(const ScheduleShape& shape) {

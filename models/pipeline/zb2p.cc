@@ -3,7 +3,7 @@
 // order. This is the heuristic of the paper's section 3.1, for operations of equal length: forwards
 // and input gradients of one micro-batch after the other are appended to every rank's list, weight
 // gradients are put in front of them where the rank would wait or where memory is full, and the
-// best of the eight combinations of three yes-or-no choices is taken.
+// best of the four combinations of two yes-or-no choices is taken.
 #include <algorithm>
 
 #include "models/pipeline/families.h"
@@ -12,9 +12,8 @@ namespace stepsim {
 namespace {
 
 struct Choices {
-  bool may_delay_first_backward = false;  // by part of a forward
-  bool may_skip_forwards = false;         // of a rank that is two ahead of the next one
-  bool always_fills = false;              // with a weight gradient that delays the rank
+  bool may_skip_forwards = false;  // of a rank that is two ahead of the next one
+  bool always_fills = false;       // with a weight gradient that delays the rank
 };
 
 class Planner {
@@ -142,8 +141,7 @@ class Planner {
     std::int32_t gradient_at = ranks_.back().end + 1;
     for (std::size_t j = ranks_.size() - 1; j-- > 0;) {
       std::int32_t end = ranks_[j].end;
-      const std::int32_t slack = choices_.may_delay_first_backward ? 0 : 1;
-      while (1 + extra[j] < std::min(m_, live_limit_) && end + 1 <= gradient_at + slack - 1 + 0) {
+      while (1 + extra[j] < std::min(m_, live_limit_) && end + 1 <= gradient_at) {
         ++end;
         ++extra[j];
       }
@@ -191,16 +189,14 @@ class Planner {
 RankOrders Zb2pOrder(const ScheduleShape& shape) {
   RankOrders best;
   std::int32_t shortest = 0;
-  for (const bool may_delay : {true, false}) {
-    for (const bool may_skip : {true, false}) {
-      for (const bool always_fills : {true, false}) {
-        Planner planner(shape.ranks, shape.microbatches, {may_delay, may_skip, always_fills});
-        planner.Plan();
-        const std::int32_t span = planner.LongestSpan();
-        if (!best.empty() && span >= shortest) continue;
-        shortest = span;
-        best = planner.Take();
-      }
+  for (const bool may_skip : {true, false}) {
+    for (const bool always_fills : {true, false}) {
+      Planner planner(shape.ranks, shape.microbatches, {may_skip, always_fills});
+      planner.Plan();
+      const std::int32_t span = planner.LongestSpan();
+      if (!best.empty() && span >= shortest) continue;
+      shortest = span;
+      best = planner.Take();
     }
   }
   return best;
