@@ -48,7 +48,7 @@ std::string Confidence(const JobSpec& job) {
 
 StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workload) {
   const JobSpec& job = resolved.job;
-  const double replicas = static_cast<double>(job.gpus());
+  const double replicas = static_cast<double>(job.replicas());
   const double microsteps = replicas * static_cast<double>(job.batch.gradient_accumulation_steps);
   StepContext context;
   context.job = Title(job);
@@ -63,7 +63,10 @@ StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workloa
     context.model_flops.emplace_back(convention, flops * microsteps);
   }
   context.mfu_convention = job.mfu_convention;
-  context.hardware_flops = HardwareFlops(workload) * microsteps;
+  // The workload is what one tensor and context parallel rank does of the whole network.
+  context.hardware_flops =
+      HardwareFlops(workload) * microsteps *
+      static_cast<double>(job.plan.tensor_parallel * job.plan.context_parallel);
   context.peak = PeakOf(job.hardware.gpu, job.precision.compute);
   context.peak_dtype = job.precision.compute;
   context.gpu_memory = job.memory_limit();

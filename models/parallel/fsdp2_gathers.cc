@@ -34,8 +34,8 @@ Fsdp2Gathers::Fsdp2Gathers(const StrategyContext& context, const ShardGroups& gr
   whole_.communicator = communicator_ = rank_.AddCommunicator("communicator shard");
   if (resharding_.size == 0) return;
   small_ = whole_;
-  small_.group = context.groups.Of(static_cast<std::int64_t>(Index(rank_.rank())), resharding_.size,
-                                   1, "reshard", "a copy between forward and backward");
+  small_.group = context.groups.Part(context.global_rank, resharding_.size, 1, "reshard",
+                                     "a copy between forward and backward");
   small_.communicator = rank_.AddCommunicator("communicator reshard");
   if (!uses_own_streams) small_.gather = rank_.AddStream("nccl reshard");
 }

@@ -24,7 +24,7 @@ Fsdp2Reductions::Fsdp2Reductions(const StrategyContext& context, const ShardGrou
   // fp16 could overflow in the sum; the other types are averaged by the collective itself.
   if (sharding_.reduce != DType::kFp16) return;
   const double factor =
-      plan_.gradient_divide_factor.value_or(static_cast<double>(context.job.gpus()));
+      plan_.gradient_divide_factor.value_or(static_cast<double>(context.job.gradient_ranks()));
   pre_divide_ = PreDivideFactor(factor);
   post_divide_ = factor / pre_divide_;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,14 @@ struct BucketState {
   StreamEvent gathered;
 };
 
+// The first chunk of the first pipeline rank alone has buckets of a limited size.
+MegatronPlan BucketingOf(MegatronPlan plan, std::int32_t stage) {
+  if (stage == 0) return plan;
+  plan.ddp_bucket_size = std::numeric_limits<std::int64_t>::max();
+  plan.ddp_num_buckets.reset();
+  return plan;
+}
+
 class Megatron : public Strategy {
  public:
   explicit Megatron(const StrategyContext& context)
@@ -36,16 +45,17 @@ class Megatron : public Strategy {
         workload_(context.workload),
         group_(context.data_parallel),
         owners_(context.data_parallel),
-        shards_(context.job.gpus() / plan_.num_distributed_optimizer_instances),
-        planned_(PlanMegatronBuckets(plan_, workload_, context.job.gpus(), shards_)),
+        shards_(context.job.gradient_ranks() / plan_.num_distributed_optimizer_instances),
+        planned_(PlanMegatronBuckets(BucketingOf(plan_, context.stage), workload_,
+                                     context.job.gradient_ranks(), shards_)),
         states_(planned_.buckets.size()),
         nccl_(context.rank.AddStream(instances() > 1 ? "communication" : "nccl dp")),
         gather_(is_ideal_ ? context.rank.AddStream("nccl gather", /*has_queue=*/false) : nccl_) {
     if (instances() > 1) {
-      owners_ = context.groups.Of(context.global_rank, shards_, 1, "instance",
-                                  "one copy of the optimizer states");
-      across_ = context.groups.Of(context.global_rank, instances(), shards_, "instances",
-                                  "the same part of every copy");
+      owners_ = context.groups.Part(context.global_rank, shards_, 1, "instance",
+                                    "one copy of the optimizer states");
+      across_ = context.groups.Part(context.global_rank, instances(), shards_, "instances",
+                                    "the same part of every copy");
     }
     for (std::size_t b = 0; b < states_.size(); ++b) Reset(b);
   }
@@ -85,9 +95,14 @@ class Megatron : public Strategy {
     if (--states_[b].missing == 0) Reduce(rank, b);
   }
 
+  void StartReduction(const Moment& moment) override {
+    for (std::size_t b = 0; b < states_.size(); ++b) {
+      if (!states_[b].is_reduced) Reduce(moment.rank, b);
+    }
+  }
+
   // In order, whatever the order in which they were issued.
-  void AfterLastBackward(const Moment& moment) override {
-    if (!moment.is_last_microstep) return;
+  void BeforeOptimizer(const Moment& moment) override {
     RankProgram& rank = moment.rank;
     for (std::size_t b = 0; b < states_.size(); ++b) {
       if (!states_[b].is_reduced) Reduce(rank, b);

@@ -1,38 +1,41 @@
 #include "models/parallel/process_groups.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "sim/base/check.h"
 
 namespace stepsim {
-namespace {
 
-ProcessGroup MakeGroup(std::string name, std::string description, std::int64_t first,
-                       std::int64_t size, std::int64_t stride) {
-  ProcessGroup group{std::move(name), std::move(description), {}};
-  group.ranks.reserve(static_cast<std::size_t>(size));
-  for (std::int64_t i = 0; i < size; ++i) {
-    group.ranks.push_back(static_cast<std::int32_t>(first + i * stride));
-  }
-  return group;
+GroupId ProcessGroups::Of(std::vector<std::int32_t> ranks, const std::string& name,
+                          const std::string& description) {
+  const auto [known, is_new] = known_.try_emplace({name, std::move(ranks)}, GroupId{});
+  if (is_new) known->second = graph_.AddGroup({name, description, known->first.second});
+  return known->second;
 }
 
-}  // namespace
+GroupId ProcessGroups::Gradients(std::int64_t rank) {
+  const bool has_context = mesh_.Size(MeshAxis::kContext) > 1;
+  return Of(mesh_.Peers(rank, {MeshAxis::kContext, MeshAxis::kData}), has_context ? "dp-cp" : "dp",
+            has_context ? "data and context parallel" : "data parallel");
+}
 
-ProcessGroups::ProcessGroups(TaskGraphBuilder& graph, std::int64_t ranks)
-    : graph_(graph),
-      ranks_(ranks),
-      all_(graph.AddGroup(MakeGroup("dp", "data parallel", 0, ranks, 1))) {}
-
-GroupId ProcessGroups::Of(std::int64_t rank, std::int64_t size, std::int64_t stride,
-                          const std::string& name, const std::string& description) {
-  SIM_CHECK(ranks_ % (size * stride) == 0, "a process group does not divide the ranks");
-  if (size == ranks_) return all_;
+GroupId ProcessGroups::Part(std::int64_t rank, std::int64_t size, std::int64_t stride,
+                            const std::string& name, const std::string& description) {
+  const std::vector<std::int32_t> all = mesh_.Peers(rank, {MeshAxis::kContext, MeshAxis::kData});
   const std::int64_t span = size * stride;
-  const std::int64_t first = rank / span * span + rank % stride;
-  const auto [known, is_new] = known_.try_emplace({first, size, stride}, GroupId{});
-  if (is_new) known->second = graph_.AddGroup(MakeGroup(name, description, first, size, stride));
-  return known->second;
+  SIM_CHECK(static_cast<std::int64_t>(all.size()) % span == 0,
+            "a process group does not divide the ranks");
+  if (size == static_cast<std::int64_t>(all.size())) return Gradients(rank);
+  const std::int64_t place =
+      std::lower_bound(all.begin(), all.end(), static_cast<std::int32_t>(rank)) - all.begin();
+  const std::int64_t first = place / span * span + place % stride;
+  std::vector<std::int32_t> ranks;
+  ranks.reserve(static_cast<std::size_t>(size));
+  for (std::int64_t i = 0; i < size; ++i) {
+    ranks.push_back(all[static_cast<std::size_t>(first + i * stride)]);
+  }
+  return Of(std::move(ranks), name, description);
 }
 
 }  // namespace stepsim

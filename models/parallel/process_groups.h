@@ -2,34 +2,40 @@
 // simulated ranks ask for it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "models/topology/mesh.h"
 #include "sim/graph/task_graph_builder.h"
 
 namespace stepsim {
 
 class ProcessGroups {
  public:
-  ProcessGroups(TaskGraphBuilder& graph, std::int64_t ranks);
+  ProcessGroups(TaskGraphBuilder& graph, const Mesh& mesh) : graph_(graph), mesh_(mesh) {}
 
-  std::int64_t ranks() const { return ranks_; }
-  GroupId all() const { return all_; }
+  const Mesh& mesh() const { return mesh_; }
 
-  // The group of `rank` when ranks are laid out as copies of `size` with `stride` between the
-  // members of one: {first, first + stride, ...}. All ranks give all().
-  // REQUIRES: stride x size divides ranks.
-  GroupId Of(std::int64_t rank, std::int64_t size, std::int64_t stride, const std::string& name,
+  // The group of these ranks by this name: same ranks under two names are two communicators.
+  GroupId Of(std::vector<std::int32_t> ranks, const std::string& name,
              const std::string& description);
+
+  // Ranks that hold the same parameters as `rank` and sum their gradients: data and context
+  // parallel ones.
+  GroupId Gradients(std::int64_t rank);
+
+  // Of the ranks of Gradients(rank) in their order: copies of `size` with `stride` between the
+  // members of one. All of them give Gradients(rank). REQUIRES: size x stride divides them.
+  GroupId Part(std::int64_t rank, std::int64_t size, std::int64_t stride, const std::string& name,
+               const std::string& description);
 
  private:
   TaskGraphBuilder& graph_;
-  std::int64_t ranks_;
-  GroupId all_;
-  // By first member, size and stride.
-  std::map<std::array<std::int64_t, 3>, GroupId> known_;
+  const Mesh& mesh_;
+  std::map<std::pair<std::string, std::vector<std::int32_t>>, GroupId> known_;
 };
 
 }  // namespace stepsim

@@ -1,13 +1,31 @@
 #include "models/parallel/rank_program.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 namespace stepsim {
 
+// Does a simulated rank of the group meet another one?
+bool Meetings::HasPeers(const TaskGraphBuilder& graph, GroupId group) {
+  const auto [known, is_new] = has_peers_.try_emplace(group, false);
+  if (!is_new) return known->second;
+  const auto is_simulated = [&](std::int32_t rank) {
+    return std::binary_search(simulated_.begin(), simulated_.end(), rank);
+  };
+  const std::vector<std::int32_t>& ranks = graph.group(group).ranks;
+  return known->second = std::count_if(ranks.begin(), ranks.end(), is_simulated) > 1;
+}
+
 void Meetings::Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, TaskId member) {
-  if (simulated_ranks_ == 1) return;  // a folded rank meets nobody
+  if (!HasPeers(graph, group)) return;  // a folded rank meets nobody
   const auto [position, is_new] = rendezvous_.try_emplace({group, call}, RendezvousId{});
+  if (is_new) position->second = graph.AddRendezvous();
+  graph.Join(position->second, member);
+}
+
+void Meetings::JoinTransfer(TaskGraphBuilder& graph, std::int64_t key, TaskId member) {
+  const auto [position, is_new] = transfers_.try_emplace(key, RendezvousId{});
   if (is_new) position->second = graph.AddRendezvous();
   graph.Join(position->second, member);
 }
@@ -24,10 +42,18 @@ RankProgram::RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId ran
 }
 
 StreamId RankProgram::AddStream(const std::string& name, bool has_queue) {
-  const StreamId stream = graph_.AddStream(rank_, name);
+  const auto [known, is_new] = named_.try_emplace(name, StreamId{});
+  if (!is_new) return known->second;
+  const StreamId stream = known->second = graph_.AddStream(rank_, name);
   streams_[stream].name = name;
   if (has_queue) queues_.AddStream(stream);
   return stream;
+}
+
+StreamId RankProgram::AddCommunicator(const std::string& name) {
+  const auto [known, is_new] = named_.try_emplace(name, StreamId{});
+  if (is_new) known->second = graph_.AddStream(rank_, name, /*is_queue=*/true);
+  return known->second;
 }
 
 void RankProgram::SetPosition(Phase phase, Position position) {
@@ -137,6 +163,15 @@ TaskId RankProgram::LaunchCollectiveOfLast(StreamId stream, const CollectiveWork
   return task;
 }
 
+TaskId RankProgram::LaunchTransfer(StreamId stream, const CollectiveWork& work, std::string name,
+                                   std::int64_t key) {
+  const TaskId task =
+      LaunchOn(stream, kNoId<StreamId>, work, std::move(name), Site::kPipelineTransfer);
+  has_transfers_ = true;
+  meetings_.JoinTransfer(graph_, key, task);
+  return task;
+}
+
 void RankProgram::RunOnHost(const HostWork& work, std::string name) {
   Count(work);
   if (host_ != kNoId<StreamId>) AddHostTask(work, std::move(name));
@@ -169,6 +204,12 @@ void RankProgram::BlockHost(StreamEvent event) {
   const TaskId before = host_point_.last;
   if (before == kNoId<TaskId> || Index(before) < Index(event.last)) host_point_ = event;
   for (auto& [stream, state] : streams_) AddWait(state.waits, event);
+}
+
+void RankProgram::BlockHostOnDevice() {
+  std::vector<StreamEvent> events;
+  for (const auto& [stream, state] : streams_) events.push_back(Record(stream));
+  for (StreamEvent& event : events) BlockHost(std::move(event));
 }
 
 void RankProgram::AllocateAtLaunch(TaskId task, const std::string& category, Bytes bytes) {

@@ -23,15 +23,28 @@
 namespace stepsim {
 
 // Collectives of one process group meet in launch order: the n-th call of one rank with the n-th
-// call of every other simulated rank, as NCCL matches them.
+// call of every other simulated rank of the group, as NCCL matches them.
 class Meetings {
  public:
-  explicit Meetings(std::size_t simulated_ranks) : simulated_ranks_(simulated_ranks) {}
+  // `simulated`: global ranks, ascending.
+  explicit Meetings(std::vector<std::int32_t> simulated) : simulated_(std::move(simulated)) {}
   void Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, TaskId member);
+  // The two ends of a transfer between ranks, matched by what they move.
+  void JoinTransfer(TaskGraphBuilder& graph, std::int64_t key, TaskId member);
 
  private:
-  std::size_t simulated_ranks_;
+  bool HasPeers(const TaskGraphBuilder& graph, GroupId group);
+
+  std::vector<std::int32_t> simulated_;
+  std::map<GroupId, bool> has_peers_;
   std::map<std::pair<GroupId, std::size_t>, RendezvousId> rendezvous_;
+  std::map<std::int64_t, RendezvousId> transfers_;
+};
+
+// The kernels that do one thing, in launch order; kNoId: there are none.
+struct TaskSpan {
+  TaskId first = kNoId<TaskId>;
+  TaskId last = kNoId<TaskId>;
 };
 
 struct LaunchModel {
@@ -56,11 +69,11 @@ class RankProgram {
   StreamId compute() const { return compute_; }
   TaskGraphBuilder& graph() { return graph_; }
   // `has_queue`: launches on it stand in one of the hardware queues.
+  // One that has been added by this name before is shared: model chunks of one rank have theirs in
+  // common, as they do in a process.
   StreamId AddStream(const std::string& name, bool has_queue = true);
   // A queue that is no stream of its own: NCCL's order of the calls of one communicator.
-  StreamId AddCommunicator(const std::string& name) {
-    return graph_.AddStream(rank_, name, /*is_queue=*/true);
-  }
+  StreamId AddCommunicator(const std::string& name);
 
   // Where the program is: recorded with every launch.
   void SetPosition(Phase phase, Position position);
@@ -75,6 +88,9 @@ class RankProgram {
   // The same, of what the stream made last: the collective depends on it, not only on its place.
   TaskId LaunchCollectiveOfLast(StreamId stream, const CollectiveWork& work, std::string name,
                                 Site site, StreamId communicator = kNoId<StreamId>);
+  // One end of a transfer between two ranks, which meet by `key`.
+  TaskId LaunchTransfer(StreamId stream, const CollectiveWork& work, std::string name,
+                        std::int64_t key);
   // Time on the host thread alone.
   void RunOnHost(const HostWork& work, std::string name);
   // A step begins: its host has waited for nothing yet.
@@ -90,6 +106,9 @@ class RankProgram {
   // stream, starts before it.
   void BlockHost(StreamEvent event);
 
+  // The same, for everything that the device has been given (cudaDeviceSynchronize).
+  void BlockHostOnDevice();
+
   // Memory for `task` that the host takes as it launches it, however long before the device comes
   // to it. A host that is always ahead does that as soon as what it waited for last (BlockHost) is
   // over, else at the begin of the step, but never more launches ahead than the driver's queue
@@ -100,7 +119,7 @@ class RankProgram {
   void Wait(StreamId stream, StreamEvent event);
 
   // Process groups that have been used so far: a communicator each.
-  std::size_t communicator_count() const { return calls_.size(); }
+  std::size_t communicator_count() const { return calls_.size() + (has_transfers_ ? 1 : 0); }
 
   // All that the host thread has done so far, modelled as tasks or not.
   const HostWork& host_work() const { return host_work_; }
@@ -129,6 +148,7 @@ class RankProgram {
   LaunchModel model_;
   LaunchQueues queues_;
   std::map<StreamId, Stream> streams_;
+  std::map<std::string, StreamId> named_;
   StreamId host_ = kNoId<StreamId>;
   StreamId compute_;
   TaskId graph_launch_ = kNoId<TaskId>;   // of the CUDA graph begun last
@@ -142,6 +162,7 @@ class RankProgram {
   TaskId dequeued_ = kNoId<TaskId>;    // begun before a host that is ahead can launch
   TaskId first_task_ = kNoId<TaskId>;  // of the rank
   bool is_beforehand_ = false;
+  bool has_transfers_ = false;  // between pipeline stages: one communicator more
 };
 
 }  // namespace stepsim

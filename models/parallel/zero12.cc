@@ -25,7 +25,7 @@ class Zero12 : public Strategy {
         sharding_(ShardingOf(context.job)),
         workload_(context.workload),
         group_(context.data_parallel),
-        ranks_(context.job.gpus()),
+        ranks_(context.job.gradient_ranks()),
         partition_(workload_, ranks_, plan_.round_robin_gradients),
         reduce_(plan_.overlaps() ? context.rank.AddStream("reduction") : context.rank.compute()) {
     if (!plan_.contiguous_gradients) return;

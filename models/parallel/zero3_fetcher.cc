@@ -28,8 +28,8 @@ Zero3Fetcher::Zero3Fetcher(const StrategyContext& context, StreamId communicator
       gathered_(workload_.parameters.size()),
       second_copies_(workload_.parameters.size()) {
   if (HasSecondCopies()) {
-    node_.group = context.groups.Of(context.global_rank, plan_.zero_hpz_partition_size, 1, "hpz",
-                                    "a second copy of the parameters inside a node");
+    node_.group = context.groups.Part(context.global_rank, plan_.zero_hpz_partition_size, 1, "hpz",
+                                      "a second copy of the parameters inside a node");
     if (node_.group != all_.group) {
       node_.stream = context.rank.AddStream("nccl hpz");
       node_.communicator = kNoId<StreamId>;

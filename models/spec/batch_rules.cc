@@ -33,16 +33,17 @@ void DeriveBatch(JobSpec& job, FieldReading& reading) {
     return;
   }
   BatchSpec& batch = job.batch;
-  const std::int64_t gpus = job.gpus();
-  if (gpus > kMostGpus) return;
+  if (job.gpus() > kMostGpus) return;
+  const std::int64_t gpus = job.replicas();
+  const std::string_view each = job.plan.model_ranks() == 1 ? "GPUs" : "replicas";
   const bool has_micro = reading.IsGiven(kMicro);
   if (has_micro && reading.IsGiven(kAccumulation)) {
     const std::int64_t product = batch.micro_batch_size * batch.gradient_accumulation_steps * gpus;
     if (product == *global) return;
     problems.Report(kGlobal, fmt::format("global_batch_size ({}) must equal micro_batch_size x "
-                                         "gradient_accumulation_steps x GPUs ({} x {} x {}); "
+                                         "gradient_accumulation_steps x {} ({} x {} x {}); "
                                          "nearest valid: {}",
-                                         *global, batch.micro_batch_size,
+                                         *global, each, batch.micro_batch_size,
                                          batch.gradient_accumulation_steps, gpus, product));
     return;
   }
@@ -52,16 +53,17 @@ void DeriveBatch(JobSpec& job, FieldReading& reading) {
   const std::string_view known_name =
       has_micro ? "micro_batch_size" : "gradient_accumulation_steps";
   if (*global % (known * gpus) != 0) {
-    problems.Report(kGlobal, fmt::format("global_batch_size ({}) must be a multiple of {} x GPUs "
+    problems.Report(kGlobal, fmt::format("global_batch_size ({}) must be a multiple of {} x {} "
                                          "({} x {}); nearest valid: {}",
-                                         *global, known_name, known, gpus,
+                                         *global, known_name, each, known, gpus,
                                          fmt::join(NearestMultiples(*global, known * gpus), ", ")));
     return;
   }
   const std::int64_t most = has_micro ? kMostAccumulation : kLargestMicro;
   if (*global / (known * gpus) > most) {
-    problems.Report(kGlobal, fmt::format("found {}, allowed: at most {} with {} x GPUs = {} x {}",
-                                         *global, most * known * gpus, known_name, known, gpus));
+    problems.Report(kGlobal,
+                    fmt::format("found {}, allowed: at most {} with {} x {} = {} x {}", *global,
+                                most * known * gpus, known_name, each, known, gpus));
     return;
   }
   derived = *global / (known * gpus);

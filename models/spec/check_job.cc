@@ -85,8 +85,12 @@ constexpr std::array kIneffective = {
 };
 
 std::vector<std::span<const IneffectiveKey>> AllRules() {
-  return {kIneffective, IneffectiveFsdpKeys(), IneffectiveZeroKeys(), IneffectiveMemoryKeys(),
-          IneffectiveCollectiveKeys()};
+  return {kIneffective,
+          IneffectiveFsdpKeys(),
+          IneffectiveZeroKeys(),
+          IneffectiveMemoryKeys(),
+          IneffectiveCollectiveKeys(),
+          IneffectiveParallelKeys()};
 }
 
 // A given key at or below `path` is reported once, at the highest one that was given.
@@ -162,6 +166,7 @@ class JobChecker {
     CheckZero(problems_);
     CheckMegatron(problems_);
     CheckMemory(problems_);
+    CheckPipeline(problems_);
   }
 
   void CheckCluster() {
@@ -171,20 +176,13 @@ class JobChecker {
       Report("gpus_per_node", fmt::format("found {}, allowed: at most the {} of hardware {}",
                                           job_.gpus_per_node, available, job_.hardware.name));
     }
-    if (AnyInvalid({"gpus_per_node", "hardware.gpus_per_node", "nodes", "plan.data_parallel"})) {
-      return;
-    }
+    if (AnyInvalid({"gpus_per_node", "hardware.gpus_per_node", "nodes"})) return;
     constexpr std::int64_t kMostGpus = 10'000'000;
     if (job_.gpus() > kMostGpus) {
       Report("nodes", fmt::format("found {} x {} GPUs, allowed: at most {}", job_.nodes,
                                   job_.gpus_per_node, kMostGpus));
     }
-    if (IsParallel(job_) && job_.plan.data_parallel != job_.gpus()) {
-      Report("plan.data_parallel",
-             fmt::format("data_parallel ({}) must equal nodes x gpus_per_node ({} x {}); nearest "
-                         "valid: {}, or 0 for all GPUs",
-                         job_.plan.data_parallel, job_.nodes, job_.gpus_per_node, job_.gpus()));
-    }
+    if (IsParallel(job_)) CheckDegrees(problems_);
     constexpr std::int64_t kMostUnfolded = 8192;
     if (job_.simulate.all_ranks && job_.gpus() > kMostUnfolded) {
       Report("simulate.ranks", fmt::format("found 'all' for {} GPUs, allowed: at most {} GPUs, or "
@@ -416,10 +414,7 @@ void DeriveDefaults(JobSpec& job, FieldReading& reading) {
     job.gpus_per_node = job.hardware.gpus_per_node;
     SetOrigin(reading, "gpus_per_node", job.gpus_per_node, "hardware.gpus_per_node");
   }
-  if (job.plan.data_parallel == 0) {
-    job.plan.data_parallel = job.gpus();
-    SetOrigin(reading, "plan.data_parallel", job.gpus(), "all GPUs");
-  }
+  DeriveReplicas(job, reading);
   DeriveBatch(job, reading);
   if (const auto launch = std::exchange(job.simulate.launch_overhead, std::nullopt)) {
     job.host.launch = launch;

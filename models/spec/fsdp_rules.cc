@@ -131,13 +131,13 @@ class FsdpChecker {
     const std::int64_t size = plan.shard_size > 0 ? plan.shard_size : job_.gpus_per_node;
     const bool is_given = plan.shard_size > 0;
     if (is_given && !IsValidSize("plan.fsdp1.shard_size", size)) return;
-    if (size < job_.gpus() && size > 1) return;
+    if (size < job_.gradient_ranks() && size > 1) return;
     const std::string_view wrong = size > 1 ? "one copy" : "nothing sharded";
     problems_.Report(
         is_given ? "plan.fsdp1.shard_size" : "plan.fsdp1.sharding_strategy",
         fmt::format("found {} ranks of {} for each copy, which leaves {}: HYBRID_SHARD shards over "
                     "one dimension of a mesh and replicates over the other; nearest valid: {}",
-                    size, job_.gpus(), wrong, HybridRemedy()));
+                    size, job_.gradient_ranks(), wrong, HybridRemedy()));
   }
 
   void CheckFsdp2() {
@@ -153,13 +153,13 @@ class FsdpChecker {
     CheckUnshardInBackward(plan);
     if (AnyInvalidSize("plan.fsdp2.shard_size")) return;
     if (plan.shard_size != 0 && !IsValidSize("plan.fsdp2.shard_size", plan.shard_size)) return;
-    if (plan.shard_size == 1 && job_.gpus() > 1) {
+    if (plan.shard_size == 1 && job_.gradient_ranks() > 1) {
       problems_.Report(
           "plan.fsdp2.shard_size",
           fmt::format(
               "found 1, with which nothing is sharded: HSDP takes a mesh of two dimensions, "
               "copies x ranks of a copy; nearest valid: {}, or plan.strategy: ddp",
-              fmt::join(NearestShardSizes(job_.gpus(), 2), ", ")));
+              fmt::join(NearestShardSizes(job_.gradient_ranks(), 2), ", ")));
       return;
     }
     CheckReshard(plan);
@@ -171,7 +171,7 @@ class FsdpChecker {
   }
 
   bool IsValidSize(std::string_view path, std::int64_t size) const {
-    const std::int64_t gpus = job_.gpus();
+    const std::int64_t gpus = job_.gradient_ranks();
     if (size <= gpus && gpus % size == 0) return true;
     problems_.Report(path, fmt::format("shard_size ({}) must divide the {} GPUs; nearest valid: {}",
                                        size, gpus, fmt::join(NearestDivisors(gpus, size), ", ")));
@@ -180,8 +180,9 @@ class FsdpChecker {
 
   // The largest copy of which there are two, or none of the kind.
   std::string HybridRemedy() const {
-    for (std::int64_t size = job_.gpus() / 2; size > 1; --size) {
-      if (job_.gpus() % size == 0) return fmt::format("shard_size: {}, or FULL_SHARD", size);
+    for (std::int64_t size = job_.gradient_ranks() / 2; size > 1; --size) {
+      if (job_.gradient_ranks() % size == 0)
+        return fmt::format("shard_size: {}, or FULL_SHARD", size);
     }
     return "FULL_SHARD";
   }

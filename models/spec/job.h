@@ -1,6 +1,7 @@
 // What is asked? One job: a model, a cluster, a plan, a batch, and how to simulate it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,6 +15,7 @@
 #include "models/spec/host_spec.h"
 #include "models/spec/memory_spec.h"
 #include "models/spec/model.h"
+#include "models/spec/parallel_spec.h"
 #include "models/spec/training_iteration.h"
 #include "models/spec/zero_spec.h"
 #include "sim/base/dtype.h"
@@ -41,7 +43,13 @@ struct DdpPlan {
 
 struct ParallelPlan {
   std::string strategy = "ddp";    // a row of models/parallel's table: "ddp", ...
-  std::int64_t data_parallel = 0;  // 0: all GPUs
+  std::int64_t data_parallel = 0;  // replicas of the network; 0: all GPUs that are left
+  std::int64_t tensor_parallel = 1;
+  std::int64_t context_parallel = 1;
+  std::int64_t pipeline_parallel = 1;
+  std::int64_t expert_parallel = 1;  // ranks among the context and data parallel ones
+  // Which ranks are neighbours, innermost first: models/topology/mesh.h.
+  std::string mesh_order = "tp-cp-dp-pp";
   // What-if of sharded strategies: gathers as early as their inputs allow, memory without limit.
   bool ideal = false;
   DdpPlan ddp;
@@ -49,6 +57,19 @@ struct ParallelPlan {
   Fsdp2Plan fsdp2;
   ZeroPlan zero;
   MegatronPlan megatron;
+  TensorPlan tensor;
+  PipelinePlan pipeline;
+  ContextPlan context;
+  ExpertPlan expert;
+  std::optional<bool> clip_gradients;  // unset: with model parallelism, whose frameworks do
+
+  // Ranks that hold one copy of the network between them.
+  std::int64_t model_ranks() const {
+    return tensor_parallel * context_parallel * pipeline_parallel;
+  }
+  bool sequence_parallel() const {
+    return tensor_parallel > 1 && tensor.sequence_parallel.value_or(true);
+  }
 };
 
 struct BatchSpec {
@@ -105,6 +126,10 @@ struct JobSpec {
   std::string mfu_convention = "palm";
 
   std::int64_t gpus() const { return nodes * gpus_per_node; }
+  // Copies of the network, each with samples of its own.
+  std::int64_t replicas() const { return std::max<std::int64_t>(gpus() / plan.model_ranks(), 1); }
+  // Ranks that hold the same parameters: they sum their gradients.
+  std::int64_t gradient_ranks() const { return replicas() * plan.context_parallel; }
   Bytes memory_limit() const { return memory.limit.value_or(hardware.gpu.memory); }
 };
 

@@ -86,9 +86,27 @@ const StructTable<ParallelPlan>& PlanFields() {
   static const StructTable<ParallelPlan> table{
       Field("strategy", &ParallelPlan::strategy, "how the work is spread over the GPUs")
           .Choices({"ddp", "fsdp1", "fsdp2", "zero", "megatron", "none"}),
-      Field("data_parallel", &ParallelPlan::data_parallel, "replicas of the model; 0: all GPUs")
+      Field("data_parallel", &ParallelPlan::data_parallel,
+            "replicas of the model; 0: all GPUs that the other degrees leave")
           .Range(0, 1e9)
           .Aliases({"dp", "data_parallel_size", "data_parallel_replicate_degree"}),
+      Field("tensor_parallel", &ParallelPlan::tensor_parallel,
+            "ranks that share every layer's matrices")
+          .Range(1, 4096)
+          .Aliases({"tp", "tensor_parallel_degree", "tensor_model_parallel_size"}),
+      Field("context_parallel", &ParallelPlan::context_parallel, "ranks that share every sequence")
+          .Range(1, 4096)
+          .Aliases({"cp", "context_parallel_degree", "context_parallel_size"}),
+      Field("pipeline_parallel", &ParallelPlan::pipeline_parallel,
+            "ranks that share the layers, one stage or several chunks each")
+          .Range(1, 4096)
+          .Aliases({"pp", "pipeline_parallel_degree", "pipeline_model_parallel_size"}),
+      Field("expert_parallel", &ParallelPlan::expert_parallel,
+            "context and data parallel ranks that share the experts of a layer")
+          .Range(1, 65536)
+          .Aliases({"ep", "expert_parallel_degree", "expert_model_parallel_size"}),
+      Field("mesh_order", &ParallelPlan::mesh_order,
+            "which ranks are neighbours, innermost first: an order of tp, cp, dp and pp"),
       Field("ideal", &ParallelPlan::ideal,
             "a ceiling for sharded strategies: every gather as early as its inputs allow, memory "
             "without limit, reductions on a communicator of their own"),
@@ -98,6 +116,14 @@ const StructTable<ParallelPlan>& PlanFields() {
       Field("zero", &ParallelPlan::zero, ZeroFields(), "DeepSpeed ZeRO"),
       Field("megatron", &ParallelPlan::megatron, MegatronFields(),
             "Megatron-LM's data parallelism and distributed optimizer"),
+      Field("tensor", &ParallelPlan::tensor, TensorFields(), "tensor parallelism"),
+      Field("pipeline", &ParallelPlan::pipeline, PipelineFields(), "pipeline parallelism"),
+      Field("context", &ParallelPlan::context, ContextFields(), "context parallelism"),
+      Field("expert", &ParallelPlan::expert, ExpertFields(), "expert parallelism"),
+      Field("clip_gradients", &ParallelPlan::clip_gradients,
+            "the norm of all gradients before the optimizer: one number over all ranks, for which "
+            "they wait")
+          .Unset("true with tensor, context or pipeline parallelism, else false"),
   };
   return table;
 }

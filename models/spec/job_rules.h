@@ -27,6 +27,7 @@ std::span<const IneffectiveKey> IneffectiveCollectiveKeys();
 std::span<const IneffectiveKey> IneffectiveFsdpKeys();
 std::span<const IneffectiveKey> IneffectiveZeroKeys();    // and Megatron's
 std::span<const IneffectiveKey> IneffectiveMemoryKeys();  // and those of recomputation
+std::span<const IneffectiveKey> IneffectiveParallelKeys();
 
 // A job and what was found in reading it: where a check reports.
 struct JobProblems {
@@ -46,6 +47,14 @@ void CheckFsdp(const JobProblems& problems);
 void CheckZero(const JobProblems& problems);
 void CheckMegatron(const JobProblems& problems);
 void CheckMemory(const JobProblems& problems);
+// Do the degrees of parallelism multiply to the GPUs?
+void CheckDegrees(const JobProblems& problems);
+
+// Does the pipeline's schedule admit the job, and do its layers fill the stages?
+void CheckPipeline(const JobProblems& problems);
+
+// plan.data_parallel, where it is not given. REQUIRES: the number of GPUs.
+void DeriveReplicas(JobSpec& job, FieldReading& reading);
 
 // What follows from batch.global_batch_size, which is then taken out. REQUIRES: the number of GPUs.
 void DeriveBatch(JobSpec& job, FieldReading& reading);

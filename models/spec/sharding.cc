@@ -13,7 +13,7 @@ namespace {
 std::int64_t ShardsOfFsdp1(const JobSpec& job) {
   const Fsdp1Plan& plan = job.plan.fsdp1;
   if (plan.sharding_strategy == ShardingStrategy::kNoShard) return 1;
-  if (!IsHybrid(plan.sharding_strategy)) return job.gpus();
+  if (!IsHybrid(plan.sharding_strategy)) return job.gradient_ranks();
   return plan.shard_size > 0 ? plan.shard_size : job.gpus_per_node;
 }
 
@@ -27,7 +27,7 @@ Sharding Fsdp1Sharding(const JobSpec& job, Sharding sharding) {
 
 Sharding Fsdp2Sharding(const JobSpec& job, Sharding sharding) {
   const Fsdp2Plan& plan = job.plan.fsdp2;
-  sharding.shards = plan.shard_size > 0 ? plan.shard_size : job.gpus();
+  sharding.shards = plan.shard_size > 0 ? plan.shard_size : job.gradient_ranks();
   sharding.gather = plan.param_dtype.value_or(ActivationType(job.precision.compute));
   sharding.reduce = plan.reduce_dtype.value_or(sharding.gather);
   return sharding;
@@ -45,9 +45,9 @@ Sharding MasterSharding(const JobSpec& job, Sharding sharding) {
 Sharding ZeroSharding(const JobSpec& job, Sharding sharding) {
   const ZeroPlan& plan = job.plan.zero;
   sharding = MasterSharding(job, sharding);
-  sharding.optimizer_shards = job.gpus();
-  sharding.gradient_shards = plan.stage >= 2 ? job.gpus() : 1;
-  sharding.shards = plan.stage >= 3 ? job.gpus() : 1;
+  sharding.optimizer_shards = job.gradient_ranks();
+  sharding.gradient_shards = plan.stage >= 2 ? job.gradient_ranks() : 1;
+  sharding.shards = plan.stage >= 3 ? job.gradient_ranks() : 1;
   sharding.reduce = plan.communication_data_type.value_or(sharding.reduce);
   return sharding;
 }
@@ -58,8 +58,9 @@ Sharding MegatronSharding(const JobSpec& job, Sharding sharding) {
   if (plan.grad_reduce_in_fp32.value_or(sharding.gather == DType::kBf16)) {
     sharding.reduce = sharding.gradient = DType::kFp32;
   }
-  sharding.optimizer_shards =
-      plan.use_distributed_optimizer ? job.gpus() / plan.num_distributed_optimizer_instances : 1;
+  sharding.optimizer_shards = plan.use_distributed_optimizer
+                                  ? job.gradient_ranks() / plan.num_distributed_optimizer_instances
+                                  : 1;
   return sharding;
 }
 
@@ -75,7 +76,7 @@ Sharding ShardingOf(const JobSpec& job) {
   if (strategy == "zero") sharding = ZeroSharding(job, sharding);
   if (strategy == "megatron") sharding = MegatronSharding(job, sharding);
   if (is_fsdp) sharding.gradient_shards = sharding.optimizer_shards = sharding.shards;
-  sharding.replicas = job.gpus() / sharding.shards;
+  sharding.replicas = job.gradient_ranks() / sharding.shards;
   return sharding;
 }
 

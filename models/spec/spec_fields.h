@@ -24,6 +24,10 @@ const StructTable<Fsdp1Plan>& Fsdp1Fields();
 const StructTable<Fsdp2Plan>& Fsdp2Fields();
 const StructTable<ZeroPlan>& ZeroFields();
 const StructTable<MegatronPlan>& MegatronFields();
+const StructTable<TensorPlan>& TensorFields();
+const StructTable<PipelinePlan>& PipelineFields();
+const StructTable<ContextPlan>& ContextFields();
+const StructTable<ExpertPlan>& ExpertFields();
 const StructTable<GemmCurve>& GemmCurveFields();
 const StructTable<AttentionCurve>& AttentionCurveFields();
 

@@ -128,10 +128,11 @@ void CheckHpz(const JobProblems& problems) {
 // A task for each rank.
 void CheckCallsPerRank(const JobProblems& problems, std::string_view path) {
   constexpr std::int64_t kMost = 65'536;
-  if (problems.AnyInvalid({"gpus_per_node", "nodes"}) || problems.job.gpus() <= kMost) return;
+  if (problems.AnyInvalid({"gpus_per_node", "nodes"}) || problems.job.gradient_ranks() <= kMost)
+    return;
   problems.Report(path, fmt::format("found 'false', a call for each of the {} GPUs, allowed: at "
                                     "most {} GPUs, or 'true'",
-                                    problems.job.gpus(), kMost));
+                                    problems.job.gradient_ranks(), kMost));
 }
 
 void CheckSteps(const JobProblems& problems, std::string_view strategy, std::int64_t most) {
@@ -165,11 +166,12 @@ void CheckInstances(const JobProblems& problems) {
     problems.Report(kPath, fmt::format("found {} with use_distributed_optimizer: false; "
                                        "Megatron-LM's instances are of the distributed optimizer",
                                        count));
-  } else if (job.gpus() % count != 0) {
-    problems.Report(
-        kPath, fmt::format("instances ({}) must divide the data parallel size ({}); "
-                           "nearest valid: {}",
-                           count, job.gpus(), fmt::join(NearestDivisors(job.gpus(), count), ", ")));
+  } else if (job.gradient_ranks() % count != 0) {
+    problems.Report(kPath,
+                    fmt::format("instances ({}) must divide the data parallel size ({}); "
+                                "nearest valid: {}",
+                                count, job.gradient_ranks(),
+                                fmt::join(NearestDivisors(job.gradient_ranks(), count), ", ")));
   }
 }
 

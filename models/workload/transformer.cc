@@ -47,6 +47,7 @@ class TransformerBuilder {
     AddEmbedding(modules);
     for (std::size_t i = 0; i < modules.layers.size(); ++i) AddLayer(i, modules.layers[i]);
     AddHeads(modules);
+    for (ModelUnit& unit : workload_.units) unit.output = StreamBytes();
     workload_.samples = static_cast<double>(batch_);
     workload_.tokens = static_cast<double>(tokens_);
     return std::move(workload_);

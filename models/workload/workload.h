@@ -22,6 +22,8 @@ struct ParameterTensor {
   std::string name;  // "transformer.h.3.mlp.c_fc.weight"
   std::int64_t elements = 0;
   DType dtype = DType::kFp32;  // of the parameter and its gradient
+  // Whole on every tensor-parallel rank, with a gradient from that rank's part of the sequence.
+  bool is_tensor_replicated = false;
   Bytes bytes() const { return SizeOf(dtype, elements); }
 };
 
@@ -34,6 +36,28 @@ struct ReadTensor {
   bool is_saved = false;    // backward reads it too
   bool is_counted = false;  // ... and it is part of this operator's `saved`, not of another's
   std::int32_t part = 0;    // of what the writer wrote: q, k and v of one product
+};
+
+// Ranks that share one copy of a layer and talk to each other in it.
+enum class ExchangeAxis : std::uint8_t { kTensor, kContext, kExpert, kExpertTensor };
+
+// When an operator's exchange is issued, and what waits for it.
+enum class ExchangePlace : std::uint8_t {
+  kBeforeForward,        // its kernel reads it
+  kAfterForward,         // the operator behind it reads it
+  kBeforeBackward,       // its input gradient reads it: nothing to hide behind
+  kBesideInputGradient,  // issued before the input gradient, read by the weight gradient
+  kBesideWeightGradient  // issued after the input gradient, read by the operator before it
+};
+
+// Communication that belongs to an operator.
+struct Exchange {
+  ExchangePlace place{};
+  ExchangeAxis axis{};
+  CollectiveOp op{};
+  DType dtype{};
+  Bytes bytes;       // as CollectiveWork has them
+  std::string name;  // "all_gather x"
 };
 
 struct Operator {
@@ -60,7 +84,8 @@ struct Operator {
   Bytes backward_workspace;
   Bytes gradients_made, gradients_taken;                // of activations
   Bytes weight_gradients_made, weight_gradients_taken;  // that are not yet a parameter's
-  bool hands_on_gradient = false;  // a sum: its operands' gradients are the sum's own
+  bool hands_on_gradient = false;   // a sum: its operands' gradients are the sum's own
+  std::vector<Exchange> exchanges;  // in the order in which those of one place are issued
 };
 
 // Operators whose forward runs again, right before the backward of `before` (reruns of one operator
@@ -83,6 +108,7 @@ struct Rerun {
 struct ModelUnit {
   std::string name;  // "embedding", "layers.0", ..., "head", "loss"
   std::vector<Operator> operators;
+  Bytes output;  // that it hands to the unit behind it; layer lists do not tell
 };
 
 struct Workload {

@@ -27,6 +27,7 @@ class TaskGraphBuilder {
   RankId AddRank(RankInfo info);
   StreamId AddStream(RankId rank, std::string name, bool is_queue = false);
   GroupId AddGroup(ProcessGroup group);
+  const ProcessGroup& group(GroupId g) const { return graph_.group(g); }
   WorkId AddWork(const Work& work);      // equal works get equal ids
   LabelId AddLabel(const Label& label);  // equal labels get equal ids
 

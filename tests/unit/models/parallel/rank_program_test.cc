@@ -20,7 +20,7 @@ constexpr Duration kUnit = std::chrono::microseconds(1);
 class Program {
  public:
   explicit Program(const LaunchModel& model)
-      : meetings_(1), rank_(graph_, meetings_, graph_.AddRank({}), model) {}
+      : meetings_(std::vector<std::int32_t>{0}), rank_(graph_, meetings_, graph_.AddRank({}), model) {}
 
   RankProgram& operator*() { return rank_; }
   RankProgram* operator->() { return &rank_; }
@@ -261,7 +261,7 @@ TEST(HostThread, CountsItsWorkWithoutBeingThere) {
 // the first 512 are begun and over, so not before the second task starts.
 TEST(RankProgram, TakesMemoryNoFurtherAheadThanTheQueueIsLong) {
   TaskGraphBuilder builder;
-  Meetings meetings(1);
+  Meetings meetings(std::vector<std::int32_t>{0});
   RankProgram rank(builder, meetings, builder.AddRank({}), {});
   std::vector<TaskId> tasks;
   for (int i = 0; i < 4; ++i) {

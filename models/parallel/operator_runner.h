@@ -1,0 +1,59 @@
+// How does a rank run one operator? Its kernels, and the exchanges that belong to them: those of
+// tensor, context and expert parallelism, each axis on a process group and a stream of its own.
+//
+//   OperatorRunner run(job, groups, rank, global_rank);
+//   run.Forward(op, "layers.3.fc1");            // all_gather, product
+//   run.InputGradient(op, "layers.3.fc1");      // all_gather beside the product
+//   run.WeightGradient(op, "layers.3.fc1");     // reduce_scatter beside the product
+//
+// Exchanges are issued as asynchronous collectives: their stream waits for compute, and compute
+// waits for them where their ExchangePlace says.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/parallel/process_groups.h"
+#include "models/parallel/rank_program.h"
+#include "models/spec/job.h"
+#include "models/workload/workload.h"
+
+namespace stepsim {
+
+class OperatorRunner {
+ public:
+  OperatorRunner(const JobSpec& job, ProcessGroups& groups, RankProgram& rank,
+                 std::int64_t global_rank);
+
+  // `suffix` tells a first run (".forward") from a repeated one (".recompute").
+  TaskSpan Forward(const Operator& op, const std::string& name, std::string_view suffix);
+  TaskSpan InputGradient(const Operator& op, const std::string& name);
+  TaskSpan WeightGradient(const Operator& op, const std::string& name);
+  // After an operator's backward, split or not: compute waits for what is still under way.
+  void EndBackward();
+
+ private:
+  struct Axis {
+    GroupId group{};
+    StreamId stream = kNoId<StreamId>;
+    Site site{};
+    std::string name;  // "tp"
+  };
+
+  Axis& AxisOf(ExchangeAxis axis);
+  // Issues those of one place; compute waits for them when `waits`, else EndBackward does.
+  void Issue(const Operator& op, const std::string& name, ExchangePlace place, bool waits);
+  TaskSpan LaunchAll(const std::vector<ComputeWork>& works, const std::string& name);
+
+  const JobSpec& job_;
+  ProcessGroups& groups_;
+  RankProgram& rank_;
+  std::int64_t global_rank_;
+  std::array<Axis, 4> axes_;
+  std::vector<StreamEvent> pending_;  // that compute has still to wait for
+};
+
+}  // namespace stepsim
