@@ -76,16 +76,20 @@ constexpr std::int32_t kGroupQueue = 0;
 
 // ---- PyTorch ----
 
-// Each transfer a batch of one: received when the schedule's lowering says, waited for by compute
-// right before the action that needs it; sends at the end of the step.
-std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, std::int32_t rank) {
+// Each transfer a call of its own: received when the schedule's lowering says, waited for by
+// compute right before the action that needs it; sends at the end of the step. `has_one_queue`: all
+// on the group's communicator, where an early receive holds up what is issued behind it; else
+// activations and gradients over each edge have their own.
+std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, std::int32_t rank,
+                                             bool has_one_queue) {
   RankWriter out(lowered, rank);
   using Key = std::tuple<bool, std::int32_t, std::int32_t>;
   std::map<Key, std::int32_t> received;
   std::vector<std::int32_t> sends;
   const auto post = [&](const Action& action, bool is_backward, std::int32_t edge, bool is_send) {
+    const std::int32_t queue = has_one_queue ? kGroupQueue : 1 + 2 * edge + (is_backward ? 1 : 0);
     const std::int32_t number =
-        out.Transfer({{is_backward, edge, action.microbatch, is_send}}, kGroupQueue);
+        out.Transfer({{is_backward, edge, action.microbatch, is_send}}, queue);
     if (is_send) {
       sends.push_back(number);
     } else {
@@ -127,7 +131,8 @@ std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, st
 }
 
 // GPipe's class: receives right before each action, waits for sends at the end of each phase.
-std::vector<PipelineInstruction> PytorchGpipeRank(const PipelineSchedule& schedule,
+std::vector<PipelineInstruction> PytorchGpipeRank(const PipelineRules& rules,
+                                                  const PipelineSchedule& schedule,
                                                   std::int32_t rank) {
   RankWriter out(schedule, rank);
   std::vector<std::int32_t> sends;
@@ -139,6 +144,9 @@ std::vector<PipelineInstruction> PytorchGpipeRank(const PipelineSchedule& schedu
     }
     out.Wait(out.Transfer(out.Input(actions[i]), kGroupQueue));
     out.Compute(actions[i]);
+    if (rules.reduces_after_backward && i + 1 == actions.size()) {
+      out.Add(PipelineOp::kReduce, actions[i].stage);
+    }
     sends.push_back(out.Transfer(out.Output(actions[i]), kGroupQueue));
   }
   for (const std::int32_t send : sends) out.Wait(send);
@@ -147,7 +155,8 @@ std::vector<PipelineInstruction> PytorchGpipeRank(const PipelineSchedule& schedu
 
 // 1F1B's class: in the steady state a send and a receive over one edge are one call, for all of
 // which compute waits; the last forward of the warm-up is sent together with the first gradient.
-std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineSchedule& schedule,
+std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineRules& rules,
+                                                 const PipelineSchedule& schedule,
                                                  std::int32_t rank) {
   RankWriter out(schedule, rank);
   const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
@@ -162,6 +171,9 @@ std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineSchedule& schedul
       out.Wait(out.Transfer(out.Input(actions[i]), kGroupQueue));
     }
     out.Compute(actions[i]);
+    if (rules.reduces_after_backward && i + 1 == actions.size()) {
+      out.Add(PipelineOp::kReduce, actions[i].stage);
+    }
     const bool turns_next =
         i + 1 < actions.size() && IsForward(actions[i]) != IsForward(actions[i + 1]);
     if (turns_next) {
@@ -246,79 +258,116 @@ class Megatron1f1bWriter {
 // Interleaved: every edge of the ring of ranks is a communicator of its own. Overlapped, a chunk's
 // output goes and the next input of its direction comes while the next chunk computes; in warm-up
 // and cool-down compute waits for both at once. Not overlapped, a forward and a backward are
-// followed by all their transfers.
+// followed by all their transfers in one call.
 class MegatronInterleavedWriter {
  public:
   MegatronInterleavedWriter(const PipelineRules& rules, const PipelineSchedule& schedule,
                             std::int32_t rank)
       : rules_(rules),
         ranks_(schedule.shape.ranks),
+        stages_(schedule.stages()),
         rank_(rank),
+        warmup_(WarmupOf(schedule.shape, rank)),
         actions_(schedule.ranks[static_cast<std::size_t>(rank)]),
-        out_(schedule, rank) {
-    for (std::size_t i = actions_.size(); i-- > 0;) {
-      next_.push_back(last_[IsForward(actions_[i])]);
-      last_[IsForward(actions_[i])] = i;
-    }
-    std::reverse(next_.begin(), next_.end());
-  }
+        // All ranks have the same order of chunks and micro-batches in each direction.
+        wrapped_(schedule.ranks[static_cast<std::size_t>(rank == 0 ? ranks_ - 1 : 0)]),
+        out_(schedule, rank) {}
 
   std::vector<PipelineInstruction> Write() && {
-    const std::size_t first_backward = last_[false], first_forward = last_[true];
-    Receive(first_forward);
+    const auto first_backward = std::find_if_not(actions_.begin(), actions_.end(), IsForward);
+    Receive(actions_.front());
     for (std::size_t i = 0; i < actions_.size(); ++i) {
-      out_.Wait(std::exchange(received_[IsForward(actions_[i])], kNone));
-      out_.Compute(actions_[i]);
-      const bool is_steady = i > 0 && i + 1 < actions_.size() &&
-                             (IsForward(actions_[i]) != IsForward(actions_[i - 1]) ||
-                              IsForward(actions_[i]) != IsForward(actions_[i + 1]));
-      const bool is_last_of_warmup = i + 1 < first_backward ? false : i + 1 == first_backward;
-      Move(i, is_last_of_warmup ? first_backward : kNowhere,
-           rules_.overlaps_transfers && (is_steady || rules_.overlaps_warmup));
+      const Action& action = actions_[i];
+      for (const StageMove& move : out_.Input(action)) Wait(move);
+      out_.Compute(action);
+      const bool is_steady = i >= warmup_ && i + warmup_ < actions_.size();
+      if (is_steady && !rules_.overlaps_transfers && IsForward(action)) continue;
+      if (is_steady && !rules_.overlaps_transfers) Post(i - 1);
+      Post(i);
+      const bool is_last_of_warmup = i + 1 == std::max<std::size_t>(warmup_, 1);
+      if (is_last_of_warmup && first_backward != actions_.end()) Receive(*first_backward);
+      const bool overlaps = is_steady || rules_.overlaps_warmup;
+      if (!rules_.overlaps_transfers || !overlaps) WaitForAll();
     }
-    for (const std::int32_t send : sent_) out_.Wait(send);
+    WaitForAll();
     return std::move(out_).Take();
   }
 
  private:
-  static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
-
+  using Key = std::tuple<bool, std::int32_t, std::int32_t>;
+  static Key KeyOf(const StageMove& move) { return {move.is_backward, move.edge, move.microbatch}; }
+  // Forwards before the first one that a backward follows at once.
+  static std::size_t WarmupOf(const ScheduleShape& shape, std::int32_t rank) {
+    const std::int64_t group = shape.group > 0 ? shape.group : shape.ranks;
+    const std::int64_t most = std::int64_t{shape.microbatches} * shape.chunks;
+    return static_cast<std::size_t>(
+        std::min(2 * (shape.ranks - rank - 1) + (shape.chunks - 1) * group, most));
+  }
   // Rank r to r + 1 is edge r: with two ranks the two directions stay apart.
   std::int32_t QueueOf(const StageMove& move) const {
     const bool is_next = move.is_send != move.is_backward;
-    return is_next ? rank_ : (rank_ + ranks_ - 1) % ranks_;
-  }
-  std::int32_t Post(std::vector<StageMove> moves) {
-    if (moves.empty()) return kNone;
-    const std::int32_t queue = QueueOf(moves.front());
-    return out_.Transfer(std::move(moves), queue);
-  }
-  void Receive(std::size_t i) {
-    if (i == kNowhere) return;
-    received_[IsForward(actions_[i])] = Post(out_.Input(actions_[i]));
+    return 1 + (is_next ? rank_ : (rank_ + ranks_ - 1) % ranks_);
   }
 
-  void Move(std::size_t i, std::size_t first_backward, bool overlaps) {
+  // Even ranks send first, odd ones receive first.
+  void Post(std::size_t i) {
     const bool is_forward = IsForward(actions_[i]);
     out_.Wait(std::exchange(sent_[is_forward], kNone));
-    // Even ranks send first, odd ones receive first.
-    if (rank_ % 2 == 0) sent_[is_forward] = Post(out_.Output(actions_[i]));
-    Receive(next_[i]);
-    if (rank_ % 2 != 0) sent_[is_forward] = Post(out_.Output(actions_[i]));
-    Receive(first_backward);
-    if (overlaps) return;
+    if (rank_ % 2 == 0) Send(actions_[i]);
+    ReceiveNext(i);
+    if (rank_ % 2 != 0) Send(actions_[i]);
+  }
+  void Send(const Action& action) {
+    for (const StageMove& move : out_.Output(action)) {
+      sent_[IsForward(action)] = out_.Transfer({move}, QueueOf(move));
+    }
+  }
+  void Receive(const Action& action) {
+    for (const StageMove& move : out_.Input(action)) {
+      if (received_.count(KeyOf(move)) > 0) continue;
+      received_[KeyOf(move)] = out_.Transfer({move}, QueueOf(move));
+    }
+  }
+  // What arrives while the next action of the direction is prepared: its own input. From the last
+  // rank to the first one (gradients: the other way) a tensor comes when it is made, p - 1 actions
+  // after the one with the same number here, which may be long before it is used.
+  void ReceiveNext(std::size_t i) {
+    const bool is_forward = IsForward(actions_[i]);
+    const bool wraps = rank_ == (is_forward ? 0 : ranks_ - 1);
+    if (!wraps) {
+      const auto is_same = [&](const Action& a) { return IsForward(a) == is_forward; };
+      const auto next = std::find_if(actions_.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                                     actions_.end(), is_same);
+      if (next != actions_.end()) Receive(*next);
+      return;
+    }
+    const std::int64_t number = ordinal_[is_forward]++ - (ranks_ - 1);
+    if (number < 0) return;
+    std::int64_t count = 0;
+    for (const Action& made : wrapped_) {
+      if (IsForward(made) != is_forward || count++ != number) continue;
+      const std::int32_t reader = made.stage + (is_forward ? 1 : -1);
+      if (reader >= 0 && reader < stages_) Receive({made.kind, reader, made.microbatch});
+      return;
+    }
+  }
+
+  void Wait(const StageMove& move) { out_.Wait(std::exchange(received_.at(KeyOf(move)), kNone)); }
+  void WaitForAll() {
     for (std::int32_t& send : sent_) out_.Wait(std::exchange(send, kNone));
-    for (std::int32_t& receive : received_) out_.Wait(std::exchange(receive, kNone));
+    for (auto& [key, receive] : received_) out_.Wait(std::exchange(receive, kNone));
     if (!rules_.overlaps_transfers && rules_.synchronizes) out_.Add(PipelineOp::kSynchronize);
   }
 
   const PipelineRules& rules_;
-  std::int32_t ranks_, rank_;
+  std::int32_t ranks_, stages_, rank_;
+  std::size_t warmup_;
   const std::vector<Action>& actions_;
+  const std::vector<Action>& wrapped_;  // of the rank at the other end of the ring
   RankWriter out_;
-  std::size_t last_[2] = {kNowhere, kNowhere};  // [is forward]: the one found last
-  std::vector<std::size_t> next_;               // the next action of the same direction
-  std::int32_t received_[2] = {kNone, kNone}, sent_[2] = {kNone, kNone};
+  std::map<Key, std::int32_t> received_;   // kNone: waited for
+  std::int32_t sent_[2] = {kNone, kNone};  // [is forward]
+  std::int64_t ordinal_[2] = {0, 0};       // of actions done, by direction
 };
 
 std::vector<PipelineInstruction> PlanRank(const PipelineRules& rules,
@@ -327,17 +376,17 @@ std::vector<PipelineInstruction> PlanRank(const PipelineRules& rules,
   const bool is_single = schedule.placement == StagePlacement::kLoop &&
                          schedule.shape.chunks == 1 && !schedule.splits_backward;
   if (rules.runtime == PipelineRuntime::kPytorch) {
-    if (is_single && schedule.name == "gpipe") return PytorchGpipeRank(schedule, rank);
-    if (is_single && schedule.name == "1f1b") return Pytorch1f1bRank(schedule, rank);
-    return LoweredRank(lowered, rank);
+    if (is_single && schedule.name == "gpipe") return PytorchGpipeRank(rules, schedule, rank);
+    if (is_single && schedule.name == "1f1b") return Pytorch1f1bRank(rules, schedule, rank);
+    return LoweredRank(lowered, rank, /*has_one_queue=*/true);
   }
   std::vector<PipelineInstruction> order;
   if (is_single) {
     order = Megatron1f1bWriter(rules, schedule, rank).Write();
-  } else if (schedule.placement == StagePlacement::kLoop && !schedule.splits_backward) {
+  } else if (schedule.name == "megatron_interleaved") {
     order = MegatronInterleavedWriter(rules, schedule, rank).Write();
   } else {
-    order = LoweredRank(lowered, rank);
+    order = LoweredRank(lowered, rank, /*has_one_queue=*/false);
   }
   const std::size_t chunks = schedule.StagesOf(rank).size();
   AddAlignedReductions(rules, rank, chunks, &order);

@@ -125,7 +125,8 @@ void RankStep::ComputeSplit(const Action& action, const Moment& moment) {
 }
 
 void RankStep::Transfer(const PipelineInstruction& it, std::int32_t step) {
-  const StageMove& move = it.moves.front();
+  // Both ends of a call in both directions know it by its activation.
+  const StageMove& move = it.moves.front().is_backward ? it.moves.back() : it.moves.front();
   const auto own = place_.peers[static_cast<std::size_t>(place_.rank)];
   const auto other = place_.peers[static_cast<std::size_t>(it.peer)];
   const GroupId group =

