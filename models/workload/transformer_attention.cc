@@ -1,5 +1,6 @@
 #include "models/workload/transformer_attention.h"
 
+#include <memory>
 #include <utility>
 
 namespace stepsim {
@@ -30,7 +31,9 @@ AttentionBuilder::AttentionBuilder(const JobSpec& job, TrafficTypes types,
       positions_(TransformerOf(job)->positions),
       product_(job.precision.compute == DType::kFp8 ? types.activation : job.precision.compute),
       drops_(TransformerOf(job)->dropout > 0),
-      tokens_(shape.batch * shape.sequence) {}
+      split_(SplitContext(job)),
+      is_balanced_(job.plan.context.load_balance),
+      tokens_(shape.batch * shape.sequence / job.plan.context_parallel) {}
 
 void AttentionBuilder::AddTo(QkvWriters qkv, ModelUnit* unit) const {
   if (positions_ == PositionKind::kRotary) qkv = AddRotary(qkv, unit);
@@ -50,10 +53,55 @@ QkvWriters AttentionBuilder::AddRotary(QkvWriters qkv, ModelUnit* unit) const {
 }
 
 void AttentionBuilder::AddFused(QkvWriters qkv, ModelUnit* unit) const {
-  Operator& attention = Add("attention", AttentionForwardWork(shape_, types_.activation), unit);
-  attention.backward_input.push_back(AttentionBackwardWork(shape_, types_.activation));
+  AttentionShape shape = shape_;
+  shape.heads /= split_.heads;
+  shape.kv_heads /= split_.heads;
+  Operator& attention = Add("attention", AttentionForwardWork(shape, types_.activation), unit);
+  attention.backward_input.push_back(AttentionBackwardWork(shape, types_.activation));
   SaveInputs(qkv, &attention);
   attention.backward_workspace = FlashWorkspace();
+  if (split_.heads > 1) AddSwaps(&attention);
+  if (split_.gathers) AddGathers(&attention);
+  if (split_.ring == 1) return;
+  const auto steps =
+      std::make_shared<AttentionSteps>(split_, is_balanced_, shape, types_.activation);
+  attention.forward = steps->Forward();
+  attention.backward_input.front() = steps->Backward();
+  attention.forward_workspace = steps->forward_workspace();
+  attention.backward_workspace += steps->backward_workspace();
+  attention.steps = steps;
+}
+
+// Sequence for heads, one tensor after the other, and back.
+void AttentionBuilder::AddSwaps(Operator* op) const {
+  const auto add = [&](ExchangePlace place, std::int64_t elements, const char* name) {
+    op->exchanges.push_back({place, ExchangeAxis::kContextHeads, CollectiveOp::kAllToAll,
+                             types_.activation, SizeOf(types_.activation, elements), name});
+  };
+  add(ExchangePlace::kBeforeForward, query(), "all_to_all q");
+  add(ExchangePlace::kBeforeForward, key(), "all_to_all k");
+  add(ExchangePlace::kBeforeForward, key(), "all_to_all v");
+  add(ExchangePlace::kAfterForward, query(), "all_to_all output");
+  add(ExchangePlace::kBeforeBackward, query(), "all_to_all output gradient");
+  add(ExchangePlace::kAfterInputGradient, query(), "all_to_all q gradient");
+  add(ExchangePlace::kAfterInputGradient, key(), "all_to_all k gradient");
+  add(ExchangePlace::kAfterInputGradient, key(), "all_to_all v gradient");
+}
+
+// Backward gathers keys and values again: forward keeps a rank's own only.
+void AttentionBuilder::AddGathers(Operator* op) const {
+  const auto add = [&](ExchangePlace place, CollectiveOp collective, const char* name) {
+    op->exchanges.push_back({place, ExchangeAxis::kContextRing, collective, types_.activation,
+                             SizeOf(types_.activation, key() * split_.ring), name});
+  };
+  for (const auto place : {ExchangePlace::kBeforeForward, ExchangePlace::kBeforeBackward}) {
+    add(place, CollectiveOp::kAllGather, "all_gather k");
+    add(place, CollectiveOp::kAllGather, "all_gather v");
+  }
+  add(ExchangePlace::kAfterInputGradient, CollectiveOp::kReduceScatter,
+      "reduce_scatter k gradient");
+  add(ExchangePlace::kAfterInputGradient, CollectiveOp::kReduceScatter,
+      "reduce_scatter v gradient");
 }
 
 // FlashAttention-2's backward adds up the gradient of q in fp32, and those of k and v for every

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/context_split.h"
 #include "models/spec/job.h"
 #include "models/workload/kernel_work.h"
 #include "models/workload/memory_passes.h"
@@ -33,7 +34,7 @@ class AttentionBuilder {
   void AddTo(QkvWriters qkv, ModelUnit* unit) const;
 
  private:
-  // Elements of q (and of the output) and of k (and of v) on this rank.
+  // Elements of q (and of the output) and of k (and of v) on this rank, before ranks swap.
   std::int64_t query() const { return tokens_ * shape_.heads * shape_.head_dim; }
   std::int64_t key() const { return tokens_ * shape_.kv_heads * shape_.head_dim; }
 
@@ -41,6 +42,8 @@ class AttentionBuilder {
   void AddFused(QkvWriters qkv, ModelUnit* unit) const;
   void AddUnfused(QkvWriters qkv, ModelUnit* unit) const;
   void AddSoftmax(std::int64_t scores, ModelUnit* unit) const;
+  void AddSwaps(Operator* op) const;
+  void AddGathers(Operator* op) const;
   Bytes FlashWorkspace() const;
 
   // Reads q, k and v, and saves them for backward.
@@ -55,6 +58,8 @@ class AttentionBuilder {
   PositionKind positions_;
   DType product_;  // of unfused attention's products: tf32 where it is on
   bool drops_;     // probabilities
+  ContextSplit split_;
+  bool is_balanced_;
   std::int64_t tokens_;
 };
 
