@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,14 @@ struct BucketState {
   StreamEvent gathered;
 };
 
+// The first chunk of the first pipeline rank alone has buckets of a limited size.
+MegatronPlan BucketingOf(MegatronPlan plan, std::int32_t stage) {
+  if (stage == 0) return plan;
+  plan.ddp_bucket_size = std::numeric_limits<std::int64_t>::max();
+  plan.ddp_num_buckets.reset();
+  return plan;
+}
+
 class Megatron : public Strategy {
  public:
   explicit Megatron(const StrategyContext& context)
@@ -37,7 +46,8 @@ class Megatron : public Strategy {
         group_(context.data_parallel),
         owners_(context.data_parallel),
         shards_(context.job.gradient_ranks() / plan_.num_distributed_optimizer_instances),
-        planned_(PlanMegatronBuckets(plan_, workload_, context.job.gradient_ranks(), shards_)),
+        planned_(PlanMegatronBuckets(BucketingOf(plan_, context.stage), workload_,
+                                     context.job.gradient_ranks(), shards_)),
         states_(planned_.buckets.size()),
         nccl_(context.rank.AddStream(instances() > 1 ? "communication" : "nccl dp")),
         gather_(is_ideal_ ? context.rank.AddStream("nccl gather", /*has_queue=*/false) : nccl_) {
@@ -85,9 +95,14 @@ class Megatron : public Strategy {
     if (--states_[b].missing == 0) Reduce(rank, b);
   }
 
+  void StartReduction(const Moment& moment) override {
+    for (std::size_t b = 0; b < states_.size(); ++b) {
+      if (!states_[b].is_reduced) Reduce(moment.rank, b);
+    }
+  }
+
   // In order, whatever the order in which they were issued.
-  void AfterLastBackward(const Moment& moment) override {
-    if (!moment.is_last_microstep) return;
+  void BeforeOptimizer(const Moment& moment) override {
     RankProgram& rank = moment.rank;
     for (std::size_t b = 0; b < states_.size(); ++b) {
       if (!states_[b].is_reduced) Reduce(rank, b);

@@ -131,7 +131,8 @@ std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, st
 }
 
 // GPipe's class: receives right before each action, waits for sends at the end of each phase.
-std::vector<PipelineInstruction> PytorchGpipeRank(const PipelineSchedule& schedule,
+std::vector<PipelineInstruction> PytorchGpipeRank(const PipelineRules& rules,
+                                                  const PipelineSchedule& schedule,
                                                   std::int32_t rank) {
   RankWriter out(schedule, rank);
   std::vector<std::int32_t> sends;
@@ -143,6 +144,9 @@ std::vector<PipelineInstruction> PytorchGpipeRank(const PipelineSchedule& schedu
     }
     out.Wait(out.Transfer(out.Input(actions[i]), kGroupQueue));
     out.Compute(actions[i]);
+    if (rules.reduces_after_backward && i + 1 == actions.size()) {
+      out.Add(PipelineOp::kReduce, actions[i].stage);
+    }
     sends.push_back(out.Transfer(out.Output(actions[i]), kGroupQueue));
   }
   for (const std::int32_t send : sends) out.Wait(send);
@@ -151,7 +155,8 @@ std::vector<PipelineInstruction> PytorchGpipeRank(const PipelineSchedule& schedu
 
 // 1F1B's class: in the steady state a send and a receive over one edge are one call, for all of
 // which compute waits; the last forward of the warm-up is sent together with the first gradient.
-std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineSchedule& schedule,
+std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineRules& rules,
+                                                 const PipelineSchedule& schedule,
                                                  std::int32_t rank) {
   RankWriter out(schedule, rank);
   const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
@@ -166,6 +171,9 @@ std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineSchedule& schedul
       out.Wait(out.Transfer(out.Input(actions[i]), kGroupQueue));
     }
     out.Compute(actions[i]);
+    if (rules.reduces_after_backward && i + 1 == actions.size()) {
+      out.Add(PipelineOp::kReduce, actions[i].stage);
+    }
     const bool turns_next =
         i + 1 < actions.size() && IsForward(actions[i]) != IsForward(actions[i + 1]);
     if (turns_next) {
@@ -368,8 +376,8 @@ std::vector<PipelineInstruction> PlanRank(const PipelineRules& rules,
   const bool is_single = schedule.placement == StagePlacement::kLoop &&
                          schedule.shape.chunks == 1 && !schedule.splits_backward;
   if (rules.runtime == PipelineRuntime::kPytorch) {
-    if (is_single && schedule.name == "gpipe") return PytorchGpipeRank(schedule, rank);
-    if (is_single && schedule.name == "1f1b") return Pytorch1f1bRank(schedule, rank);
+    if (is_single && schedule.name == "gpipe") return PytorchGpipeRank(rules, schedule, rank);
+    if (is_single && schedule.name == "1f1b") return Pytorch1f1bRank(rules, schedule, rank);
     return LoweredRank(lowered, rank, /*has_one_queue=*/true);
   }
   std::vector<PipelineInstruction> order;

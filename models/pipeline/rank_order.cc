@@ -1,8 +1,12 @@
 #include "models/pipeline/rank_order.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace stepsim {
 
-RankOrder::RankOrder(const std::vector<Chunk>& chunks) {
+RankOrder::RankOrder(const std::vector<Chunk>& chunks)
+    : kept_(std::numeric_limits<std::int32_t>::max()) {
   std::size_t cells = 0;
   for (const Chunk& c : chunks) {
     chunks_.push_back({c.stage, c.first, c.first, c.first, c.end});
@@ -11,8 +15,11 @@ RankOrder::RankOrder(const std::vector<Chunk>& chunks) {
   actions_.reserve(3 * cells);
 }
 
-RankOrder::RankOrder(const std::vector<std::int32_t>& stages, std::int32_t microbatches) {
-  for (const std::int32_t stage : stages) chunks_.push_back({stage, 0, 0, 0, microbatches});
+RankOrder::RankOrder(const std::vector<std::int32_t>& stages, std::int32_t microbatches,
+                     std::int32_t planned)
+    : kept_(microbatches) {
+  const std::int32_t end = std::max(microbatches, planned);
+  for (const std::int32_t stage : stages) chunks_.push_back({stage, 0, 0, 0, end});
   actions_.reserve(3 * stages.size() * static_cast<std::size_t>(microbatches));
 }
 
@@ -60,7 +67,7 @@ void RankOrder::Overlap(std::size_t forward_chunk, std::size_t backward_chunk) {
 }
 
 void RankOrder::Add(ActionKind kind, const Progress& chunk, std::int32_t microbatch) {
-  actions_.push_back({kind, chunk.stage, microbatch});
+  if (microbatch < kept_) actions_.push_back({kind, chunk.stage, microbatch});
 }
 
 }  // namespace stepsim

@@ -23,8 +23,10 @@ class RankOrder {
     std::int32_t end = 0;
   };
   explicit RankOrder(const std::vector<Chunk>& chunks);
-  // The stages of a rank, with all micro-batches each.
-  RankOrder(const std::vector<std::int32_t>& stages, std::int32_t microbatches);
+  // The stages of a rank, with all micro-batches each. The order can be that of more of them: what
+  // concerns the others is left out.
+  RankOrder(const std::vector<std::int32_t>& stages, std::int32_t microbatches,
+            std::int32_t planned = 0);
 
   // Each does nothing once the chunk has run out of micro-batches.
   void Forward(std::size_t chunk);
@@ -51,6 +53,7 @@ class RankOrder {
   void Add(ActionKind kind, const Progress& chunk, std::int32_t microbatch);
 
   std::vector<Progress> chunks_;
+  std::int32_t kept_;  // micro-batches that are written down
   struct InputGradientDone {
     std::size_t chunk;
     std::int32_t microbatch;

@@ -62,16 +62,13 @@ class RankOfV {
 
 RankOrders Order(const ScheduleShape& shape, Drain drain) {
   const std::int32_t p = shape.ranks;
-  // The steps need 2p - 1 micro-batches; of fewer the rest is left out afterwards.
+  // The steps need 2p - 1 micro-batches; of fewer the rest is left out.
   const std::int32_t planned = std::max(2 * p - 1, shape.microbatches);
   RankOrders ranks;
   for (std::int32_t rank = 0; rank < p; ++rank) {
-    RankOrder order({rank, 2 * p - 1 - rank}, planned);
+    RankOrder order({rank, 2 * p - 1 - rank}, shape.microbatches, planned);
     RankOfV(order, p, rank).Run(drain);
-    std::vector<Action> actions = order.Take();
-    const auto is_left_out = [&](const Action& a) { return a.microbatch >= shape.microbatches; };
-    actions.erase(std::remove_if(actions.begin(), actions.end(), is_left_out), actions.end());
-    ranks.push_back(std::move(actions));
+    ranks.push_back(order.Take());
   }
   return ranks;
 }

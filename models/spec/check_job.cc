@@ -166,6 +166,7 @@ class JobChecker {
     CheckZero(problems_);
     CheckMegatron(problems_);
     CheckMemory(problems_);
+    CheckTensor(problems_);
     CheckPipeline(problems_);
   }
 

@@ -49,6 +49,8 @@ void CheckMegatron(const JobProblems& problems);
 void CheckMemory(const JobProblems& problems);
 // Do the degrees of parallelism multiply to the GPUs?
 void CheckDegrees(const JobProblems& problems);
+// Can the network be cut into tensor-parallel parts?
+void CheckTensor(const JobProblems& problems);
 
 // Does the pipeline's schedule admit the job, and do its layers fill the stages?
 void CheckPipeline(const JobProblems& problems);
