@@ -1,145 +1,23 @@
 #include "models/parallel/build_step.h"
 
 #include <algorithm>
-#include <string>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "models/parallel/chunk_runner.h"
 #include "models/parallel/operator_runner.h"
+#include "models/parallel/pipeline_program.h"
 #include "models/parallel/process_groups.h"
-#include "models/parallel/step_memory.h"
+#include "models/parallel/rank_step.h"
 #include "models/parallel/strategy.h"
+#include "models/spec/pipeline_rules.h"
 #include "models/spec/sharding.h"
-#include "models/workload/kernel_work.h"
-#include "models/workload/optimizer_work.h"
+#include "models/workload/stages.h"
 #include "sim/base/check.h"
 
 namespace stepsim {
 namespace {
-
-class StepBuilder {
- public:
-  StepBuilder(const JobSpec& job, const Workload& workload, RankProgram& rank, OperatorRunner& run,
-              Strategy& strategy)
-      : job_(job),
-        workload_(workload),
-        rank_(rank),
-        run_(run),
-        strategy_(strategy),
-        memory_(job, workload, rank) {}
-
-  void BuildStepNumber(std::int32_t step) {
-    const auto microsteps = static_cast<std::int32_t>(job_.batch.gradient_accumulation_steps);
-    rank_.BeginStep();
-    for (std::int32_t m = 0; m < microsteps; ++m) {
-      const Moment moment{rank_, m, step, m == 0, m + 1 == microsteps};
-      rank_.SetPosition(Phase::kForward, {m, step});
-      rank_.BeginGraph();
-      Forward(moment);
-      rank_.SetPosition(Phase::kBackward, {m, step});
-      Backward(moment);
-      if (moment.is_last_microstep) Optimize(moment);
-    }
-    if (job_.host.synchronize) rank_.Synchronize();
-  }
-
-  void Finish() { memory_.AddContext(); }
-
- private:
-  void Forward(const Moment& moment) {
-    for (std::size_t u = 0; u < workload_.units.size(); ++u) {
-      const auto unit = static_cast<std::int32_t>(u);
-      strategy_.BeforeForward(moment, unit);
-      for (const Operator& op : workload_.units[u].operators) {
-        strategy_.BeforeForwardOf(moment, unit, op);
-        const TaskSpan kernels = run_.Forward(op, NameOf(unit, op), ".forward");
-        memory_.Forward(kernels.first, op);
-        strategy_.AfterForwardOf(moment, unit, op);
-      }
-      strategy_.AfterForward(moment, unit);
-    }
-  }
-
-  void Backward(const Moment& moment) {
-    for (std::size_t u = workload_.units.size(); u-- > 0;) {
-      const auto unit = static_cast<std::int32_t>(u);
-      strategy_.BeforeBackward(moment, unit);
-      const auto& operators = workload_.units[u].operators;
-      for (std::size_t i = operators.size(); i-- > 0;) {
-        RunAgainBefore(moment, {unit, static_cast<std::int32_t>(i)});
-        BackwardOf(moment, unit, operators[i]);
-      }
-      strategy_.AfterBackward(moment, unit);
-    }
-    rank_.SetPosition(Phase::kOther, {moment.microstep, moment.step});
-    strategy_.AfterLastBackward(moment);
-  }
-
-  // What a checkpoint has thrown away is made anew.
-  void RunAgainBefore(const Moment& moment, OperatorPlace place) {
-    for (const Rerun& rerun : workload_.RerunsBefore(place)) {
-      for (const Rerun::Step& step : rerun.steps) {
-        const Operator& op = workload_.OperatorAt(step.place);
-        strategy_.BeforeRerunOf(moment, step.place.unit, op);
-        const TaskSpan kernels = run_.Forward(op, NameOf(step.place.unit, op), ".recompute");
-        memory_.Rerun(kernels.first, step);
-        strategy_.AfterRerunOf(moment, step.place.unit, op);
-      }
-    }
-  }
-
-  // The input gradient first, then the weight gradient; then autograd's hooks fire.
-  void BackwardOf(const Moment& moment, std::int32_t unit, const Operator& op) {
-    const std::string name = NameOf(unit, op);
-    strategy_.BeforeBackwardOf(moment, unit, op);
-    const TaskSpan input = run_.InputGradient(op, name);
-    const TaskSpan weight = run_.WeightGradient(op, name);
-    run_.EndBackward();
-    const bool accumulates = strategy_.AccumulatesGradients(moment);
-    memory_.BeginBackward(input.first != kNoId<TaskId> ? input : weight, op);
-    for (const std::int32_t p : op.parameters_ready) {
-      memory_.GradientBegins(weight, p, moment.microstep, accumulates);
-    }
-    memory_.EndBackward(op);
-    for (const std::int32_t p : op.parameters_ready) {
-      const ParameterTensor& parameter = workload_.parameters[static_cast<std::size_t>(p)];
-      if (accumulates) {
-        rank_.Launch(rank_.compute(), AccumulateWork(parameter.dtype, parameter.elements),
-                     "accumulate " + parameter.name);
-      }
-      strategy_.GradientReady(moment, p);
-      memory_.GradientIsUsed(p);
-    }
-    strategy_.AfterBackwardOf(moment, unit, op);
-  }
-
-  void Optimize(const Moment& moment) {
-    strategy_.BeforeOptimizer(moment);
-    rank_.SetPosition(Phase::kOptimizer, {moment.microstep, moment.step});
-    memory_.Optimizer(LaunchAll(OptimizerWorkOf(job_, workload_), "optimizer"));
-    strategy_.AfterOptimizer(moment);
-  }
-
-  TaskSpan LaunchAll(const std::vector<ComputeWork>& works, const std::string& name) {
-    TaskSpan span;
-    for (const ComputeWork& work : works) {
-      span.last = rank_.Launch(rank_.compute(), work, name);
-      if (span.first == kNoId<TaskId>) span.first = span.last;
-    }
-    return span;
-  }
-
-  std::string NameOf(std::int32_t unit, const Operator& op) const {
-    return workload_.units[static_cast<std::size_t>(unit)].name + "." + op.name;
-  }
-
-  const JobSpec& job_;
-  const Workload& workload_;
-  RankProgram& rank_;
-  OperatorRunner& run_;
-  Strategy& strategy_;
-  StepMemory memory_;
-};
 
 LaunchModel LaunchModelOf(const JobSpec& job, HostThread host) {
   LaunchModel model;
@@ -165,45 +43,164 @@ HostWork Difference(const HostWork& now, const HostWork& before) {
           .graph_launches = now.graph_launches - before.graph_launches};
 }
 
+// One rank for each place of the pipeline, or all.
+std::vector<std::int32_t> SimulatedRanks(const JobSpec& job, const Mesh& mesh) {
+  std::vector<std::int32_t> ranks;
+  if (job.simulate.all_ranks) {
+    for (std::int64_t r = 0; r < job.gpus(); ++r) ranks.push_back(static_cast<std::int32_t>(r));
+    return ranks;
+  }
+  for (std::int64_t p = 0; p < mesh.Size(MeshAxis::kPipeline); ++p) {
+    ranks.push_back(static_cast<std::int32_t>(mesh.Moved(0, MeshAxis::kPipeline, p)));
+  }
+  return ranks;
+}
+
+// PyTorch's pipelines reduce a stage of FSDP after its last backward, and keep its parameters from
+// the first micro-batch to the last unless told otherwise.
+JobSpec WithPipelineDefaults(const JobSpec& job) {
+  JobSpec changed = job;
+  if (job.plan.pipeline_parallel == 1 || !Uses(job, "fsdp2")) return changed;
+  Fsdp2Plan& plan = changed.plan.fsdp2;
+  plan.requires_gradient_sync = plan.reshard_after_backward = plan.is_last_backward = false;
+  if (plan.reshard_after_forward == "auto") plan.reshard_after_forward = "false";
+  return changed;
+}
+
+PipelineRules RulesOf(const JobSpec& job, const PipelineSchedule& schedule) {
+  const PipelinePlan& plan = job.plan.pipeline;
+  PipelineRules rules;
+  rules.runtime = RuntimeOf(job);
+  rules.overlaps_transfers = plan.overlap_p2p_comm.value_or(schedule.shape.chunks > 1);
+  rules.overlaps_warmup = plan.overlap_p2p_comm_warmup_flush;
+  rules.synchronizes =
+      plan.batch_p2p_sync && plan.batch_p2p_comm.value_or(!rules.overlaps_transfers);
+  rules.aligns_gather = Uses(job, "megatron") && job.plan.megatron.overlap_param_gather &&
+                        job.plan.megatron.align_param_gather;
+  rules.aligns_reduction = job.plan.megatron.align_grad_reduce;
+  rules.shards_stages = Uses(job, "fsdp2");
+  rules.reduces_after_backward =
+      Uses(job, "fsdp2") || (Uses(job, "megatron") && job.plan.megatron.overlap_grad_reduce);
+  return rules;
+}
+
+// What all ranks have in common.
+struct StepPlan {
+  JobSpec job;
+  std::vector<Workload> stages;  // empty: the network is one
+  PipelineSchedule schedule;
+  PipelineProgram program;
+};
+
+StepPlan PlanStep(const JobSpec& job, const Workload& workload) {
+  StepPlan plan{WithPipelineDefaults(job), {}, {}, {}};
+  if (job.plan.pipeline_parallel == 1) return plan;
+  plan.schedule = ScheduleOf(job);
+  plan.stages = SplitWorkload(job, workload, SplitLayers(job, workload, plan.schedule.stages()));
+  plan.program = PlanPipeline(RulesOf(job, plan.schedule), plan.schedule);
+  return plan;
+}
+
+class StepBuilder {
+ public:
+  StepBuilder(const JobSpec& job, const Workload& workload, HostThread host)
+      : plan_(PlanStep(job, workload)),
+        workload_(workload),
+        row_(FindStrategy(job.plan.strategy)),
+        mesh_(job.plan, job.gpus()),
+        groups_(graph_, mesh_),
+        ranks_(SimulatedRanks(job, mesh_)),
+        meetings_(ranks_),
+        model_(LaunchModelOf(job, host)),
+        steps_(StepsOf(job, host)) {
+    SIM_CHECK(row_ != nullptr, "the job names an unknown strategy");
+  }
+
+  BuiltStep Build() && {
+    HostWork host_work;
+    for (const std::int32_t r : ranks_) {
+      const RankId id = graph_.AddRank(
+          {r, static_cast<std::int32_t>(mesh_.gpus() / static_cast<std::int64_t>(ranks_.size()))});
+      RankProgram rank(graph_, meetings_, id, model_);
+      OperatorRunner run(plan_.job, groups_, rank, r);
+      const PipelinePlace place = PlaceOf(r);
+      std::vector<ModelChunk> chunks = ChunksOf(place, rank, run, r);
+      std::vector<const Workload*> workloads;
+      for (const ModelChunk& chunk : chunks) workloads.push_back(&chunk.runner->workload());
+      RankStep builder(plan_.job, groups_, rank, std::move(chunks),
+                       FinishGradients(plan_.job, groups_, rank, r, std::move(workloads)), place);
+      for (std::int32_t step = 0; step < steps_; ++step) {
+        const HostWork before = rank.host_work();
+        builder.Build(step);
+        if (r == ranks_.front()) host_work = Difference(rank.host_work(), before);
+      }
+      builder.AddContext();
+    }
+    return {std::move(graph_).Build(), host_work};
+  }
+
+ private:
+  PipelinePlace PlaceOf(std::int32_t rank) const {
+    PipelinePlace place;
+    if (plan_.stages.empty()) return place;
+    place.program = &plan_.program;
+    place.rank = static_cast<std::int32_t>(mesh_.PlaceOf(rank, MeshAxis::kPipeline));
+    place.stages = plan_.schedule.stages();
+    for (std::int64_t p = 0; p < mesh_.Size(MeshAxis::kPipeline); ++p) {
+      place.peers.push_back(static_cast<std::int32_t>(mesh_.Moved(rank, MeshAxis::kPipeline, p)));
+    }
+    for (const Workload& stage : plan_.stages) place.edges.push_back(stage.units.back().output);
+    const bool is_megatron = RuntimeOf(plan_.job) == PipelineRuntime::kMegatron;
+    place.splits_first_stage = is_megatron;
+    place.keeps_outputs = !is_megatron || !plan_.job.plan.pipeline.deallocate_pipeline_outputs;
+    return place;
+  }
+
+  std::vector<ModelChunk> ChunksOf(const PipelinePlace& place, RankProgram& rank,
+                                   OperatorRunner& run, std::int32_t r) {
+    std::vector<std::int32_t> stages = {0};
+    if (place.program != nullptr) stages = plan_.schedule.StagesOf(place.rank);
+    std::vector<ModelChunk> chunks;
+    for (const std::int32_t s : stages) {
+      const Workload& workload =
+          plan_.stages.empty() ? workload_ : plan_.stages[static_cast<std::size_t>(s)];
+      ModelChunk chunk{s, row_->make(ContextOf(workload, rank, r, s)), nullptr};
+      chunk.runner = std::make_unique<ChunkRunner>(plan_.job, workload, rank, run, *chunk.strategy);
+      chunks.push_back(std::move(chunk));
+    }
+    return chunks;
+  }
+
+  StrategyContext ContextOf(const Workload& workload, RankProgram& rank, std::int32_t r,
+                            std::int32_t stage) {
+    const Sharding sharding = ShardingOf(plan_.job);
+    const bool is_cut = sharding.shards > 1 && sharding.replicas > 1;
+    const GroupId all = groups_.Gradients(r);
+    // HSDP: consecutive ranks hold one copy; ranks a copy apart hold the same shard.
+    const GroupId shard =
+        is_cut ? groups_.Part(r, sharding.shards, 1, "shard", "one copy of the parameters") : all;
+    const GroupId replicate = is_cut ? groups_.Part(r, sharding.replicas, sharding.shards,
+                                                    "replicate", "the same shard of every copy")
+                                     : all;
+    return {plan_.job, workload, rank, groups_, all, shard, replicate, r, stage};
+  }
+
+  StepPlan plan_;
+  const Workload& workload_;
+  const StrategyRow* row_;
+  TaskGraphBuilder graph_;
+  Mesh mesh_;
+  ProcessGroups groups_;
+  std::vector<std::int32_t> ranks_;
+  Meetings meetings_;
+  LaunchModel model_;
+  std::int64_t steps_;
+};
+
 }  // namespace
 
 BuiltStep BuildStep(const JobSpec& job, const Workload& workload, HostThread host) {
-  const std::int64_t simulated = job.simulate.all_ranks ? job.gpus() : 1;
-  const StrategyRow* row = FindStrategy(job.plan.strategy);
-  SIM_CHECK(row != nullptr, "the job names an unknown strategy");
-
-  TaskGraphBuilder graph;
-  const Mesh mesh(job.plan, job.gpus());
-  ProcessGroups groups(graph, mesh);
-  const Sharding sharding = ShardingOf(job);
-  const bool is_cut = sharding.shards > 1 && sharding.replicas > 1;
-
-  std::vector<std::int32_t> ranks;
-  for (std::int64_t r = 0; r < simulated; ++r) ranks.push_back(static_cast<std::int32_t>(r));
-  Meetings meetings(ranks);
-  const LaunchModel model = LaunchModelOf(job, host);
-  HostWork host_work;
-  for (const std::int32_t r : ranks) {
-    const RankId id = graph.AddRank({r, static_cast<std::int32_t>(job.gpus() / simulated)});
-    RankProgram rank(graph, meetings, id, model);
-    OperatorRunner run(job, groups, rank, r);
-    const GroupId all = groups.Gradients(r);
-    // HSDP: consecutive ranks hold one copy; ranks a copy apart hold the same shard.
-    const GroupId shard =
-        is_cut ? groups.Part(r, sharding.shards, 1, "shard", "one copy of the parameters") : all;
-    const GroupId replicate = is_cut ? groups.Part(r, sharding.replicas, sharding.shards,
-                                                   "replicate", "the same shard of every copy")
-                                     : all;
-    const auto strategy = row->make({job, workload, rank, groups, all, shard, replicate, r});
-    StepBuilder builder(job, workload, rank, run, *strategy);
-    for (std::int32_t step = 0; step < StepsOf(job, host); ++step) {
-      const HostWork before = rank.host_work();
-      builder.BuildStepNumber(step);
-      if (r == 0) host_work = Difference(rank.host_work(), before);
-    }
-    builder.Finish();
-  }
-  return {std::move(graph).Build(), host_work};
+  return StepBuilder(job, workload, host).Build();
 }
 
 }  // namespace stepsim

@@ -30,6 +30,24 @@ class Fsdp2 : public GroupedStrategy {
     reductions_.Finish(moment);
   }
 
+  // Pipelines. What the micro-batches have added up is in the type that it is reduced in.
+  void Unshard(const Moment&) override {
+    for (std::size_t g = 0; g < group_count(); ++g) gathers_.Unshard(g, Direction::kForward);
+  }
+  void Reshard(const Moment&) override {
+    for (std::size_t g = 0; g < group_count(); ++g) gathers_.Reshard(g);
+  }
+  void StartReduction(const Moment& moment) override {
+    Moment last = moment;
+    last.is_first_microstep = false;
+    last.is_last_microstep = true;
+    for (std::size_t i = group_count(); i-- > 0;) {
+      gathers_.Reshard(i);
+      reductions_.Reduce(last, i);
+    }
+    reductions_.Finish(last);
+  }
+
   bool AccumulatesGradients(const Moment& moment) const override {
     return reductions_.AccumulatesInPlace(moment);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +27,14 @@ struct BucketState {
   StreamEvent gathered;
 };
 
+// The first chunk of the first pipeline rank alone has buckets of a limited size.
+MegatronPlan BucketingOf(MegatronPlan plan, std::int32_t stage) {
+  if (stage == 0) return plan;
+  plan.ddp_bucket_size = std::numeric_limits<std::int64_t>::max();
+  plan.ddp_num_buckets.reset();
+  return plan;
+}
+
 class Megatron : public Strategy {
  public:
   explicit Megatron(const StrategyContext& context)
@@ -37,7 +46,8 @@ class Megatron : public Strategy {
         group_(context.data_parallel),
         owners_(context.data_parallel),
         shards_(context.job.gradient_ranks() / plan_.num_distributed_optimizer_instances),
-        planned_(PlanMegatronBuckets(plan_, workload_, context.job.gradient_ranks(), shards_)),
+        planned_(PlanMegatronBuckets(BucketingOf(plan_, context.stage), workload_,
+                                     context.job.gradient_ranks(), shards_)),
         states_(planned_.buckets.size()),
         nccl_(context.rank.AddStream(instances() > 1 ? "communication" : "nccl dp")),
         gather_(is_ideal_ ? context.rank.AddStream("nccl gather", /*has_queue=*/false) : nccl_) {
@@ -59,7 +69,7 @@ class Megatron : public Strategy {
       if (std::exchange(state.is_gathered, true)) continue;
       if (state.gathered.last == kNoId<TaskId>) Gather(moment.rank, b);
       moment.rank.Wait(moment.rank.compute(), std::exchange(state.gathered, {}));
-      if (b > 0 && !is_ideal_ && !states_[b - 1].is_gathered) Gather(moment.rank, b - 1);
+      if (b > 0 && !is_ideal_ && IsNotIssued(states_[b - 1])) Gather(moment.rank, b - 1);
     }
   }
 
@@ -85,9 +95,22 @@ class Megatron : public Strategy {
     if (--states_[b].missing == 0) Reduce(rank, b);
   }
 
+  // Aligned: a chunk's buckets from the output side, ahead of its first forward.
+  void Unshard(const Moment& moment) override {
+    if (!GathersInForward() || is_ideal_) return;
+    for (std::size_t b = 0; b < states_.size(); ++b) {
+      if (states_[b].gathered.last == kNoId<TaskId>) Gather(moment.rank, b);
+    }
+  }
+
+  void StartReduction(const Moment& moment) override {
+    for (std::size_t b = 0; b < states_.size(); ++b) {
+      if (!states_[b].is_reduced) Reduce(moment.rank, b);
+    }
+  }
+
   // In order, whatever the order in which they were issued.
-  void AfterLastBackward(const Moment& moment) override {
-    if (!moment.is_last_microstep) return;
+  void BeforeOptimizer(const Moment& moment) override {
     RankProgram& rank = moment.rank;
     for (std::size_t b = 0; b < states_.size(); ++b) {
       if (!states_[b].is_reduced) Reduce(rank, b);
@@ -117,6 +140,9 @@ class Megatron : public Strategy {
   bool GathersInForward() const {
     return is_ideal_ || (plan_.use_distributed_optimizer && plan_.overlap_param_gather &&
                          !plan_.is_first_iteration());
+  }
+  static bool IsNotIssued(const BucketState& state) {
+    return !state.is_gathered && state.gathered.last == kNoId<TaskId>;
   }
   std::size_t BucketOf(std::int32_t p) const {
     return planned_.of_parameter[static_cast<std::size_t>(p)];

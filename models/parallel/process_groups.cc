@@ -9,8 +9,8 @@ namespace stepsim {
 
 GroupId ProcessGroups::Of(std::vector<std::int32_t> ranks, const std::string& name,
                           const std::string& description) {
-  const auto [known, is_new] = known_.try_emplace(std::move(ranks), GroupId{});
-  if (is_new) known->second = graph_.AddGroup({name, description, known->first});
+  const auto [known, is_new] = known_.try_emplace({name, std::move(ranks)}, GroupId{});
+  if (is_new) known->second = graph_.AddGroup({name, description, known->first.second});
   return known->second;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/topology/mesh.h"
@@ -18,7 +19,7 @@ class ProcessGroups {
 
   const Mesh& mesh() const { return mesh_; }
 
-  // The group of these ranks. Groups of the same ranks are one; the first name is kept.
+  // The group of these ranks by this name: same ranks under two names are two communicators.
   GroupId Of(std::vector<std::int32_t> ranks, const std::string& name,
              const std::string& description);
 
@@ -34,7 +35,7 @@ class ProcessGroups {
  private:
   TaskGraphBuilder& graph_;
   const Mesh& mesh_;
-  std::map<std::vector<std::int32_t>, GroupId> known_;
+  std::map<std::pair<std::string, std::vector<std::int32_t>>, GroupId> known_;
 };
 
 }  // namespace stepsim

@@ -163,6 +163,15 @@ TaskId RankProgram::LaunchCollectiveOfLast(StreamId stream, const CollectiveWork
   return task;
 }
 
+TaskId RankProgram::LaunchTransfer(StreamId stream, const CollectiveWork& work, std::string name,
+                                   std::int64_t key) {
+  const TaskId task =
+      LaunchOn(stream, kNoId<StreamId>, work, std::move(name), Site::kPipelineTransfer);
+  has_transfers_ = true;
+  meetings_.JoinTransfer(graph_, key, task);
+  return task;
+}
+
 void RankProgram::RunOnHost(const HostWork& work, std::string name) {
   Count(work);
   if (host_ != kNoId<StreamId>) AddHostTask(work, std::move(name));
@@ -195,6 +204,12 @@ void RankProgram::BlockHost(StreamEvent event) {
   const TaskId before = host_point_.last;
   if (before == kNoId<TaskId> || Index(before) < Index(event.last)) host_point_ = event;
   for (auto& [stream, state] : streams_) AddWait(state.waits, event);
+}
+
+void RankProgram::BlockHostOnDevice() {
+  std::vector<StreamEvent> events;
+  for (const auto& [stream, state] : streams_) events.push_back(Record(stream));
+  for (StreamEvent& event : events) BlockHost(std::move(event));
 }
 
 void RankProgram::AllocateAtLaunch(TaskId task, const std::string& category, Bytes bytes) {

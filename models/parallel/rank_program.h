@@ -88,6 +88,9 @@ class RankProgram {
   // The same, of what the stream made last: the collective depends on it, not only on its place.
   TaskId LaunchCollectiveOfLast(StreamId stream, const CollectiveWork& work, std::string name,
                                 Site site, StreamId communicator = kNoId<StreamId>);
+  // One end of a transfer between two ranks, which meet by `key`.
+  TaskId LaunchTransfer(StreamId stream, const CollectiveWork& work, std::string name,
+                        std::int64_t key);
   // Time on the host thread alone.
   void RunOnHost(const HostWork& work, std::string name);
   // A step begins: its host has waited for nothing yet.
@@ -103,6 +106,9 @@ class RankProgram {
   // stream, starts before it.
   void BlockHost(StreamEvent event);
 
+  // The same, for everything that the device has been given (cudaDeviceSynchronize).
+  void BlockHostOnDevice();
+
   // Memory for `task` that the host takes as it launches it, however long before the device comes
   // to it. A host that is always ahead does that as soon as what it waited for last (BlockHost) is
   // over, else at the begin of the step, but never more launches ahead than the driver's queue
@@ -113,7 +119,7 @@ class RankProgram {
   void Wait(StreamId stream, StreamEvent event);
 
   // Process groups that have been used so far: a communicator each.
-  std::size_t communicator_count() const { return calls_.size(); }
+  std::size_t communicator_count() const { return calls_.size() + (has_transfers_ ? 1 : 0); }
 
   // All that the host thread has done so far, modelled as tasks or not.
   const HostWork& host_work() const { return host_work_; }
@@ -156,6 +162,7 @@ class RankProgram {
   TaskId dequeued_ = kNoId<TaskId>;    // begun before a host that is ahead can launch
   TaskId first_task_ = kNoId<TaskId>;  // of the rank
   bool is_beforehand_ = false;
+  bool has_transfers_ = false;  // between pipeline stages: one communicator more
 };
 
 }  // namespace stepsim

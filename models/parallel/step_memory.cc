@@ -22,7 +22,6 @@ StepMemory::StepMemory(const JobSpec& job, const Workload& workload, RankProgram
   for (const auto& [category, bytes] : StaticMemory(job, workload)) {
     rank_.graph().AddResidentMemory(rank_.rank(), category, bytes);
   }
-  rank_.graph().AddResidentMemory(rank_.rank(), kWorkspace, ProductWorkspace(job));
 }
 
 // With the first of the kernels; where there are none, when what came before has ended.
@@ -52,6 +51,17 @@ void StepMemory::Rerun(TaskId task, const Rerun::Step& step) {
 
 void StepMemory::BeginBackward(TaskSpan kernels, const Operator& op) {
   TakeAtStart(kernels, kActivationGradients, op.gradients_made);
+  TakeAtStart(kernels, kWorkspace, op.backward_workspace);
+  TakeAtStart(kernels, kGradients, op.weight_gradients_made);
+}
+
+// The second half's own gradients begin with it.
+void StepMemory::EndInputGradient(const Operator& op) {
+  GiveBackNow(kWorkspace, op.backward_workspace);
+  GiveBackNow(kGradients, op.weight_gradients_made);
+}
+
+void StepMemory::BeginWeightGradient(TaskSpan kernels, const Operator& op) {
   TakeAtStart(kernels, kWorkspace, op.backward_workspace);
   TakeAtStart(kernels, kGradients, op.weight_gradients_made);
 }
@@ -103,6 +113,7 @@ void StepMemory::AddContext() {
   const auto communicators = static_cast<std::int64_t>(rank_.communicator_count());
   rank_.graph().AddResidentMemory(rank_.rank(), "context",
                                   job_.memory.context + job_.memory.communicator * communicators);
+  rank_.graph().AddResidentMemory(rank_.rank(), kWorkspace, ProductWorkspace(job_));
 }
 
 }  // namespace stepsim

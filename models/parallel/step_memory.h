@@ -26,6 +26,9 @@ class StepMemory {
   void Rerun(TaskId task, const Rerun::Step& step);
   // Before and after everything that the backward of an operator launches.
   void BeginBackward(TaskSpan kernels, const Operator& op);
+  // Between the halves of a split backward: temporaries go, and come again with the second.
+  void EndInputGradient(const Operator& op);
+  void BeginWeightGradient(TaskSpan kernels, const Operator& op);
   void EndBackward(const Operator& op);
 
   // Around the kernels that make a parameter's gradient and those of the strategy's hook that use

@@ -43,6 +43,11 @@ class Strategy {
   virtual void GradientReady(const Moment&, std::int32_t /*parameter*/) {}
   virtual void AfterBackward(const Moment&, std::int32_t /*unit*/) {}
   virtual void AfterLastBackward(const Moment&) {}  // of this micro-step
+  // Pipelines: gather and free all parameters of the chunk; start to reduce its gradients, which
+  // its last backward then does not (its moment is no last micro-step's).
+  virtual void Unshard(const Moment&) {}
+  virtual void Reshard(const Moment&) {}
+  virtual void StartReduction(const Moment&) {}
   virtual void BeforeOptimizer(const Moment&) {}
   virtual void AfterOptimizer(const Moment&) {}
 
@@ -63,6 +68,7 @@ struct StrategyContext {
   GroupId shard{};          // ranks that hold one copy together; all replicas without HSDP
   GroupId replicate{};      // HSDP: ranks that hold the same shard
   std::int64_t global_rank = 0;
+  std::int32_t stage = 0;  // of the pipeline, that this chunk is
 };
 
 struct StrategyRow {

@@ -85,8 +85,13 @@ constexpr std::array kIneffective = {
 };
 
 std::vector<std::span<const IneffectiveKey>> AllRules() {
-  return {kIneffective, IneffectiveFsdpKeys(), IneffectiveZeroKeys(), IneffectiveMemoryKeys(),
-          IneffectiveCollectiveKeys(), IneffectiveParallelKeys(), IneffectiveExpertKeys()};
+  return {kIneffective,
+          IneffectiveFsdpKeys(),
+          IneffectiveZeroKeys(),
+          IneffectiveMemoryKeys(),
+          IneffectiveCollectiveKeys(),
+          IneffectiveParallelKeys(),
+          IneffectiveExpertKeys()};
 }
 
 // A given key at or below `path` is reported once, at the highest one that was given.
@@ -162,6 +167,8 @@ class JobChecker {
     CheckZero(problems_);
     CheckMegatron(problems_);
     CheckMemory(problems_);
+    CheckTensor(problems_);
+    CheckPipeline(problems_);
     CheckExperts(problems_);
   }
 

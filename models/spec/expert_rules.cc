@@ -117,6 +117,14 @@ class ExpertChecker {
                          experts.ffn_size, tensor,
                          fmt::join(NearestDivisors(experts.ffn_size, tensor), ", ")));
     }
+    if (experts.shared_ffn_size % plan_.tensor_parallel != 0) {
+      Report("plan.tensor_parallel",
+             fmt::format(
+                 "found {}, allowed: a divisor of experts.shared_ffn_size ({}); nearest "
+                 "valid: {}",
+                 plan_.tensor_parallel, experts.shared_ffn_size,
+                 fmt::join(NearestDivisors(experts.shared_ffn_size, plan_.tensor_parallel), ", ")));
+    }
     if (plan_.tensor_parallel > 1 && !plan_.sequence_parallel()) {
       Report(
           "plan.tensor.sequence_parallel",

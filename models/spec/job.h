@@ -61,6 +61,7 @@ struct ParallelPlan {
   PipelinePlan pipeline;
   ContextPlan context;
   ExpertPlan expert;
+  std::optional<bool> clip_gradients;  // unset: with model parallelism, whose frameworks do
 
   // Ranks that hold one copy of the network between them.
   std::int64_t model_ranks() const {

@@ -120,6 +120,10 @@ const StructTable<ParallelPlan>& PlanFields() {
       Field("pipeline", &ParallelPlan::pipeline, PipelineFields(), "pipeline parallelism"),
       Field("context", &ParallelPlan::context, ContextFields(), "context parallelism"),
       Field("expert", &ParallelPlan::expert, ExpertFields(), "expert parallelism"),
+      Field("clip_gradients", &ParallelPlan::clip_gradients,
+            "the norm of all gradients before the optimizer: one number over all ranks, for which "
+            "they wait")
+          .Unset("true with tensor, context or pipeline parallelism, else false"),
   };
   return table;
 }

@@ -52,6 +52,11 @@ void CheckMemory(const JobProblems& problems);
 void CheckExperts(const JobProblems& problems);
 // Do the degrees of parallelism multiply to the GPUs?
 void CheckDegrees(const JobProblems& problems);
+// Can the network be cut into tensor-parallel parts?
+void CheckTensor(const JobProblems& problems);
+
+// Does the pipeline's schedule admit the job, and do its layers fill the stages?
+void CheckPipeline(const JobProblems& problems);
 
 // plan.data_parallel, where it is not given. REQUIRES: the number of GPUs.
 void DeriveReplicas(JobSpec& job, FieldReading& reading);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 
 #include "models/spec/job_rules.h"
 
@@ -39,6 +40,84 @@ std::string NearestWorlds(std::int64_t gpus, std::int64_t ranks) {
   return below == 0 ? fmt::format("{} GPUs", ranks)
                     : fmt::format("{} or {} GPUs", below, below + ranks);
 }
+
+// Can every tensor-parallel rank have the same part of the network?
+class TensorChecker {
+ public:
+  explicit TensorChecker(const JobProblems& problems)
+      : problems_(problems), job_(problems.job), ranks_(problems.job.plan.tensor_parallel) {}
+
+  void Check() {
+    const TransformerSpec* spec = TransformerOf(job_);
+    if (spec == nullptr) {
+      Report(kDegree,
+             "found {} with a model that is a list of layers, allowed: 1; a transformer "
+             "can be cut",
+             ranks_);
+      return;
+    }
+    CheckDivides("heads", "model.transformer.heads", spec->heads);
+    CheckKeyHeads(spec->heads, spec->kv_heads);
+    CheckDivides("ffn_size", "model.transformer.ffn_size", spec->ffn_size);
+    CheckSequence();
+    const bool needs_cut_sequence = job_.plan.tensor.overlap != TensorOverlap::kNone;
+    if (needs_cut_sequence && !job_.plan.sequence_parallel()) {
+      Report("plan.tensor.overlap",
+             "found '{}' with sequence_parallel: false, allowed: none, or sequence_parallel: true",
+             job_.plan.tensor.overlap == TensorOverlap::kAsync ? "async_tp" : "user_buffers");
+    }
+  }
+
+ private:
+  template <typename... Args>
+  void Report(std::string_view path, fmt::format_string<Args...> text, Args&&... args) const {
+    problems_.Report(path, fmt::format(text, std::forward<Args>(args)...));
+  }
+
+  void CheckDivides(std::string_view name, std::string_view path, std::int64_t size) const {
+    if (problems_.AnyInvalid({path}) || size % ranks_ == 0) return;
+    Report(kDegree, "tensor_parallel ({}) must divide {} ({}) of model {}; nearest valid: {}",
+           ranks_, name, size, job_.model.name, fmt::join(NearestDivisors(size, ranks_), " or "));
+  }
+
+  // Fewer heads of keys than ranks: equally many ranks have each. Meaningless where the heads of
+  // queries are wrong already.
+  void CheckKeyHeads(std::int64_t heads, std::int64_t key_heads) const {
+    if (problems_.AnyInvalid({"model.transformer.kv_heads"}) || heads % ranks_ != 0) return;
+    if (key_heads % ranks_ == 0 || ranks_ % key_heads == 0) return;
+    Report(kDegree,
+           "tensor_parallel ({}) must divide kv_heads ({}) of model {} or be a multiple "
+           "of it; nearest valid: {}",
+           ranks_, key_heads, job_.model.name,
+           ranks_ < key_heads
+               ? fmt::format("{}", fmt::join(NearestDivisors(key_heads, ranks_), " or "))
+               : fmt::format("{} or {}", ranks_ / key_heads * key_heads,
+                             (ranks_ / key_heads + 1) * key_heads));
+  }
+
+  void CheckSequence() const {
+    if (!job_.plan.sequence_parallel() ||
+        problems_.AnyInvalid({"batch.sequence_length", "plan.context_parallel"})) {
+      return;
+    }
+    const std::int64_t parts = ranks_ * job_.plan.context_parallel;
+    const std::int64_t tokens = job_.batch.sequence_length;
+    if (tokens % parts == 0) return;
+    const std::int64_t below = tokens / parts * parts;
+    const std::string nearest =
+        below == 0 ? fmt::format("{}", parts) : fmt::format("{} or {}", below, below + parts);
+    Report("batch.sequence_length",
+           "sequence parallelism cuts sequence_length ({}) into {} equal parts; nearest valid: {}, "
+           "or plan.tensor.sequence_parallel: false",
+           tokens, parts, nearest);
+  }
+
+  static constexpr std::string_view kDegree = "plan.tensor_parallel";
+
+  const JobProblems& problems_;
+  const JobSpec& job_;
+  const std::int64_t ranks_;
+};
 
 }  // namespace
 
@@ -81,6 +160,11 @@ void CheckDegrees(const JobProblems& problems) {
                               "{}); nearest valid: {}, or 0 for all that are left",
                               plan.data_parallel, kDegrees, ranks, job.nodes, job.gpus_per_node,
                               job.replicas()));
+}
+
+void CheckTensor(const JobProblems& problems) {
+  const bool is_on = problems.job.plan.tensor_parallel > 1;
+  if (is_on && !problems.AnyInvalid({"plan.tensor_parallel"})) TensorChecker(problems).Check();
 }
 
 }  // namespace stepsim

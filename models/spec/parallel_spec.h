@@ -4,9 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "models/pipeline/schedule.h"
 
 namespace stepsim {
 
@@ -58,6 +61,8 @@ struct PipelinePlan {
   bool deallocate_pipeline_outputs = true;
   bool defer_embedding_wgrad_compute = false;
   bool overlap_forward_backward = false;  // OVERLAP_F_B runs both at once; else F, then B
+
+  std::shared_ptr<const PipelineSchedule> file_schedule;  // read from `schedule`: FILE.csv
 };
 
 enum class ContextExchange { kP2p, kAllGather, kAllToAll, kAllToAllP2p };

@@ -7,11 +7,13 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "models/spec/job.h"
+#include "models/workload/attention_steps.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
 #include "sim/graph/work.h"
@@ -22,6 +24,8 @@ struct ParameterTensor {
   std::string name;  // "transformer.h.3.mlp.c_fc.weight"
   std::int64_t elements = 0;
   DType dtype = DType::kFp32;  // of the parameter and its gradient
+  // Whole on every tensor-parallel rank, with a gradient from that rank's part of the sequence.
+  bool is_tensor_replicated = false;
   // Of experts that are dealt out otherwise than the rest: summed over ranks of its own.
   bool is_expert = false;
   Bytes bytes() const { return SizeOf(dtype, elements); }
@@ -39,8 +43,14 @@ struct ReadTensor {
 };
 
 // Ranks that share one copy of a layer and talk to each other in it.
-// kExperts: kExpert and kExpertTensor together.
-enum class ExchangeAxis : std::uint8_t { kTensor, kContext, kExpert, kExpertTensor, kExperts };
+enum class ExchangeAxis : std::uint8_t {
+  kTensor,
+  kContextHeads,  // those of kContextRing that swap sequence for heads before (SplitContext)
+  kContextRing,
+  kExpert,
+  kExpertTensor,
+  kExperts  // the two above together
+};
 
 // When an operator's exchange is issued, and what waits for it.
 enum class ExchangePlace : std::uint8_t {
@@ -48,6 +58,7 @@ enum class ExchangePlace : std::uint8_t {
   kAfterForward,         // the operator behind it reads it
   kBeforeBackward,       // its input gradient reads it: nothing to hide behind
   kBesideInputGradient,  // issued before the input gradient, read by the weight gradient
+  kAfterInputGradient,   // the operator before it reads it
   kBesideWeightGradient  // issued after the input gradient, read by the operator before it
 };
 
@@ -89,6 +100,9 @@ struct Operator {
   std::vector<Exchange> exchanges;  // in the order in which those of one place are issued
   // The host reads its result before it launches what follows (sizes that only the device knows).
   bool host_reads = false;
+  // Attention over keys and values of several ranks: the kernels that stand for the one in
+  // `forward` and the one in `backward_input`. nullptr: none do.
+  std::shared_ptr<const AttentionSteps> steps;
 };
 
 // Operators whose forward runs again, right before the backward of `before` (reruns of one operator
@@ -111,6 +125,7 @@ struct Rerun {
 struct ModelUnit {
   std::string name;  // "embedding", "layers.0", ..., "head", "loss"
   std::vector<Operator> operators;
+  Bytes output;  // that it hands to the unit behind it; layer lists do not tell
 };
 
 struct Workload {

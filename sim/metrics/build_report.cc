@@ -73,11 +73,23 @@ std::vector<MicrostepSpan> MicrostepSpans(const TaskGraph& graph, const Timeline
   return spans;
 }
 
+// Whether a rank does one micro-step after another. Micro-batches of a pipeline take turns.
+bool HasMicrostepsInOrder(const TaskGraph& graph, const LastStep& step) {
+  std::int32_t last = 0;
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    if (graph.rank(t) != step.slowest || graph.position(t).step != step.number) continue;
+    if (graph.position(t).microstep < last) return false;
+    last = graph.position(t).microstep;
+  }
+  return true;
+}
+
 // Micro-steps tile the step: each begins where its first kernel or collective starts on the rank,
 // but not while the one before computes, beside which its first gather may run.
 std::vector<MicrostepReport> ReportMicrosteps(const TaskGraph& graph, const TaskCosts& costs,
                                               const Timeline& timeline,
                                               const RankActivity& activity, const LastStep& step) {
+  if (!HasMicrostepsInOrder(graph, step)) return {};
   const std::vector<MicrostepSpan> spans = MicrostepSpans(graph, timeline, step);
   std::vector<SimTime> begins;
   for (std::size_t m = 0; m < spans.size(); ++m) {

@@ -16,7 +16,7 @@ from fnmatch import fnmatch
 
 SIM = ("sim/base", "sim/config", "sim/graph", "sim/timeline", "sim/engine", "sim/metrics",
        "sim/report")
-SPEC = ("sim/base", "models/spec")
+SPEC = ("sim/base", "models/pipeline", "models/spec")
 
 # Folder -> the folders that it may include besides itself. The order is the order of dependency.
 LAYERS = {
@@ -27,11 +27,11 @@ LAYERS = {
     "sim/engine": ("sim/base", "sim/graph", "sim/timeline"),
     "sim/metrics": ("sim/base", "sim/graph", "sim/timeline", "sim/engine"),
     "sim/report": ("sim/base", "sim/graph", "sim/timeline", "sim/metrics"),
-    "models/spec": ("sim/base", "sim/config"),
+    "models/pipeline": ("sim/base",),
+    "models/spec": ("sim/base", "sim/config", "models/pipeline"),
     "models/import": (*SPEC, "sim/config"),
     "models/topology": SPEC,
     "models/workload": (*SPEC, "sim/graph"),
-    "models/pipeline": SPEC,
     "models/memory": (*SPEC, "models/workload"),
     "models/parallel": (*SPEC, "sim/graph", "models/topology", "models/workload",
                         "models/pipeline", "models/memory"),

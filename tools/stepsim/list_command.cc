@@ -11,6 +11,7 @@
 
 #include "models/import/importers.h"
 #include "models/parallel/strategy.h"
+#include "models/pipeline/schedule.h"
 #include "models/spec/load_job.h"
 #include "models/spec/nccl_choice.h"
 #include "models/workload/model_flops.h"
@@ -121,6 +122,8 @@ constexpr std::array kKinds = {
     Kind{"corrections", "of NCCL's table: `collectives.corrections`", ListCorrections},
     Kind{"strategies", "`plan.strategy`",
          [](const ConfigSource&) { return ListTable(Strategies()); }},
+    Kind{"schedules", "of pipelines: `stepsim schedule`",
+         [](const ConfigSource&) { return ListTable(Schedules()); }},
     Kind{"mfu_conventions", "`mfu_convention`",
          [](const ConfigSource&) { return ListTable(FlopConventions()); }},
     Kind{"metrics", "numbers of a result", ListMetrics},

@@ -259,7 +259,9 @@ TEST(LoadJob, WrongSettings) {
             "no_sync; did you mean 'bucket_cap_mb'?");
   EXPECT_EQ(SetError("plan.bucket_cap_mb=1"),
             "--set plan.bucket_cap_mb=1: plan: found the unknown key 'bucket_cap_mb', allowed: "
-            "strategy, data_parallel, ideal, ddp, fsdp1, fsdp2, zero, megatron; did you mean "
+            "strategy, data_parallel, tensor_parallel, context_parallel, pipeline_parallel, "
+            "expert_parallel, mesh_order, ideal, ddp, fsdp1, fsdp2, zero, megatron, tensor, "
+            "pipeline, context, expert, clip_gradients; did you mean "
             "'ddp.bucket_cap_mb'?");
   EXPECT_EQ(SetError("nodes"),
             "--set nodes: found no path=value, allowed: for example 'plan.ddp.bucket_cap_mb=25'");

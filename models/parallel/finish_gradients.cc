@@ -1,0 +1,114 @@
+#include "models/parallel/finish_gradients.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "models/spec/sharding.h"
+#include "models/workload/kernel_work.h"
+
+namespace stepsim {
+namespace {
+
+constexpr const char* kTied = " (tied)";
+
+bool IsTiedCopy(const ParameterTensor& parameter) {
+  return parameter.name.size() > 7 && parameter.name.ends_with(kTied);
+}
+
+}  // namespace
+
+bool ClipsGradients(const JobSpec& job) {
+  return job.plan.clip_gradients.value_or(job.plan.model_ranks() > 1);
+}
+
+FinishGradients::FinishGradients(const JobSpec& job, ProcessGroups& groups, RankProgram& rank,
+                                 std::int64_t global_rank, std::vector<const Workload*> stages)
+    : job_(job),
+      groups_(groups),
+      rank_(rank),
+      global_rank_(global_rank),
+      stages_(std::move(stages)) {}
+
+void FinishGradients::Run() {
+  SumOverTensorGroup();
+  SumTiedEmbeddings();
+  if (ClipsGradients(job_)) Clip();
+}
+
+// Parameters that every tensor-parallel rank has whole, but whose gradients come from its part of
+// the sequence.
+void FinishGradients::SumOverTensorGroup() {
+  if (!job_.plan.sequence_parallel()) return;
+  std::int64_t elements = 0;
+  for (const Workload* stage : stages_) {
+    for (const ParameterTensor& p : stage->parameters) {
+      if (p.is_tensor_replicated) elements += p.elements;
+    }
+  }
+  if (elements == 0) return;
+  const DType dtype = ShardingOf(job_).gradient;
+  AllReduce(
+      groups_.Of(groups_.mesh().Peers(global_rank_, {MeshAxis::kTensor}), "tp", "tensor parallel"),
+      dtype, SizeOf(dtype, elements), "all_reduce layer norms", Site::kTensorParallel);
+}
+
+void FinishGradients::SumTiedEmbeddings() {
+  const TransformerSpec* spec = TransformerOf(job_);
+  const Mesh& mesh = groups_.mesh();
+  const std::int64_t last = mesh.Size(MeshAxis::kPipeline) - 1;
+  if (spec == nullptr || !spec->tied_embeddings || last == 0) return;
+  // Copies of the matrix: with the embedding of the first stage, with the head of the last.
+  std::int64_t elements = 0;
+  bool is_first = false;
+  for (const Workload* stage : stages_) {
+    for (const ParameterTensor& p : stage->parameters) {
+      if (IsTiedCopy(p)) elements = p.elements;
+    }
+    if (!stage->units.empty() && stage->units.front().name == "embedding") {
+      is_first = true;
+      if (elements == 0) elements = stage->parameters.front().elements;
+    }
+  }
+  const std::int64_t place = mesh.PlaceOf(global_rank_, MeshAxis::kPipeline);
+  if (elements == 0 || (!is_first && place != last)) return;
+  const DType dtype = ShardingOf(job_).gradient;
+  std::vector<std::int32_t> ranks = {
+      static_cast<std::int32_t>(mesh.Moved(global_rank_, MeshAxis::kPipeline, 0)),
+      static_cast<std::int32_t>(mesh.Moved(global_rank_, MeshAxis::kPipeline, last))};
+  std::sort(ranks.begin(), ranks.end());
+  AllReduce(groups_.Of(std::move(ranks), "embedding", "first and last stage"), dtype,
+            SizeOf(dtype, elements), "all_reduce tied embedding", Site::kGradientReduce);
+}
+
+// Each rank takes the norm of what it keeps, one number is summed over all, and the gradients are
+// scaled.
+void FinishGradients::Clip() {
+  const Sharding sharding = ShardingOf(job_);
+  std::int64_t elements = 0;
+  for (const Workload* stage : stages_) elements += stage->parameter_count();
+  const std::int64_t kept = (elements + sharding.optimizer_shards - 1) / sharding.optimizer_shards;
+  const Bytes bytes = SizeOf(sharding.gradient, kept);
+  rank_.Launch(rank_.compute(), CopyWork(bytes, Bytes{}), "gradient norm");
+  const Mesh& mesh = groups_.mesh();
+  const bool is_sharded = sharding.optimizer_shards > 1;
+  std::vector<std::int32_t> ranks =
+      is_sharded ? mesh.Peers(global_rank_, {MeshAxis::kTensor, MeshAxis::kContext, MeshAxis::kData,
+                                             MeshAxis::kPipeline})
+                 : mesh.Peers(global_rank_, {MeshAxis::kTensor, MeshAxis::kPipeline});
+  if (ranks.size() > 1) {
+    AllReduce(groups_.Of(std::move(ranks), "norm", "all that hold a part of the gradients"),
+              DType::kFp32, Bytes{4}, "all_reduce gradient norm", Site::kOptimizer);
+  }
+  rank_.Launch(rank_.compute(), CopyWork(bytes, bytes), "clip gradients");
+}
+
+void FinishGradients::AllReduce(GroupId group, DType dtype, Bytes bytes, const std::string& name,
+                                Site site) {
+  const StreamId stream = rank_.AddStream("nccl " + rank_.graph().group(group).name);
+  rank_.Wait(stream, rank_.Record(rank_.compute()));
+  rank_.LaunchCollective(stream, {CollectiveOp::kAllReduce, dtype, bytes, group}, name, site);
+  rank_.Wait(rank_.compute(), rank_.Record(stream));
+}
+
+}  // namespace stepsim

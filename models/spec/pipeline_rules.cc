@@ -1,0 +1,209 @@
+#include "models/spec/pipeline_rules.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "models/spec/job_rules.h"
+#include "sim/base/nearest.h"
+
+namespace stepsim {
+namespace {
+
+constexpr std::string_view kSchedule = "plan.pipeline.schedule";
+
+bool HasPipeline(const JobSpec& job) { return job.plan.pipeline_parallel > 1; }
+bool IsMegatron(const JobSpec& job) { return RuntimeOf(job) == PipelineRuntime::kMegatron; }
+
+// The default of every framework: the order that a name of PyTorch's and one of Megatron's share
+// differs where micro-batches do not come out even.
+const ScheduleRow* RowOf(const JobSpec& job) {
+  const ScheduleRow* row = FindSchedule(job.plan.pipeline.schedule);
+  if (row != nullptr && row->name == "interleaved_1f1b" && IsMegatron(job)) {
+    return FindSchedule("megatron_interleaved");
+  }
+  return row;
+}
+
+ScheduleShape ShapeOf(const JobSpec& job, const ScheduleRow& row) {
+  const PipelinePlan& plan = job.plan.pipeline;
+  return {.ranks = static_cast<std::int32_t>(job.plan.pipeline_parallel),
+          .chunks = plan.virtual_stages > 0 ? static_cast<std::int32_t>(plan.virtual_stages)
+                                            : row.default_chunks,
+          .microbatches = static_cast<std::int32_t>(job.batch.gradient_accumulation_steps),
+          .group = static_cast<std::int32_t>(plan.microbatch_group_size)};
+}
+
+// What of the job a field of the shape comes from.
+std::string_view PathOf(std::int32_t ScheduleShape::*field) {
+  if (field == &ScheduleShape::ranks) return "plan.pipeline_parallel";
+  if (field == &ScheduleShape::chunks) return "plan.pipeline.virtual_stages";
+  if (field == &ScheduleShape::group) return "plan.pipeline.microbatch_group_size";
+  return "batch.gradient_accumulation_steps";
+}
+
+class PipelineChecker {
+ public:
+  explicit PipelineChecker(const JobProblems& problems)
+      : problems_(problems), job_(problems.job), plan_(problems.job.plan.pipeline) {}
+
+  void Check() {
+    const TransformerSpec* spec = TransformerOf(job_);
+    if (spec == nullptr) {
+      problems_.Report("plan.pipeline_parallel",
+                       fmt::format("found {} with a model that is a list of layers, allowed: 1; a "
+                                   "transformer can be cut into stages",
+                                   job_.plan.pipeline_parallel));
+      return;
+    }
+    if (job_.plan.strategy == "fsdp1") {
+      problems_.Report("plan.pipeline_parallel",
+                       fmt::format("found {} with strategy fsdp1, which PyTorch's pipelines do not "
+                                   "take, allowed with: fsdp2, ddp, megatron, none",
+                                   job_.plan.pipeline_parallel));
+    }
+    if (!CheckShape()) return;
+    const std::int64_t stages = job_.plan.pipeline_parallel * ChunksPerRank(job_);
+    CheckStages(*spec, stages);
+    CheckTransfers();
+  }
+
+ private:
+  // false: there is no schedule to go on with.
+  bool CheckShape() {
+    if (problems_.AnyInvalid({kSchedule, "plan.pipeline_parallel", "plan.pipeline.virtual_stages",
+                              "plan.pipeline.microbatch_group_size",
+                              "batch.gradient_accumulation_steps"})) {
+      return false;
+    }
+    if (plan_.file_schedule != nullptr) return CheckFile(*plan_.file_schedule);
+    const ScheduleRow* row = RowOf(job_);
+    if (row == nullptr) {
+      std::vector<std::string> names;
+      for (const ScheduleRow& each : Schedules()) names.emplace_back(each.name);
+      const std::string nearest = Nearest(plan_.schedule, names);
+      problems_.Report(
+          kSchedule,
+          fmt::format("found '{}', allowed: a file that ends with .csv, {}{}", plan_.schedule,
+                      fmt::join(names, ", "),
+                      nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
+      return false;
+    }
+    const ScheduleShape shape = ShapeOf(job_, *row);
+    const std::string problem = row->Problem(shape);
+    if (problem.empty()) return true;
+    const ShapeProblem detail = row->rule != nullptr ? row->rule(shape) : ShapeProblem{};
+    problems_.Report(detail.field != nullptr ? PathOf(detail.field) : kSchedule, problem);
+    return false;
+  }
+
+  bool CheckFile(const PipelineSchedule& schedule) {
+    const auto compare = [&](std::string_view path, std::int64_t found, std::int64_t file) {
+      if (found == file) return true;
+      problems_.Report(path,
+                       fmt::format("found {}, allowed: the {} of {}", found, file, plan_.schedule));
+      return false;
+    };
+    const bool has_ranks =
+        compare("plan.pipeline_parallel", job_.plan.pipeline_parallel, schedule.shape.ranks);
+    const bool has_microbatches =
+        compare("batch.gradient_accumulation_steps", job_.batch.gradient_accumulation_steps,
+                schedule.shape.microbatches);
+    if (plan_.virtual_stages != 0) {
+      compare("plan.pipeline.virtual_stages", plan_.virtual_stages, schedule.shape.chunks);
+    }
+    return has_ranks && has_microbatches;
+  }
+
+  void CheckStages(const TransformerSpec& spec, std::int64_t stages) {
+    if (problems_.AnyInvalid({"model.transformer.layers"})) return;
+    const std::vector<double>& split = plan_.layers_per_stage;
+    if (!split.empty()) {
+      const bool is_whole =
+          std::all_of(split.begin(), split.end(), [](double n) { return std::floor(n) == n; });
+      const double sum = std::accumulate(split.begin(), split.end(), 0.0);
+      if (is_whole && sum == static_cast<double>(spec.layers) &&
+          static_cast<std::int64_t>(split.size()) == stages) {
+        return;
+      }
+      problems_.Report(
+          "plan.pipeline.layers_per_stage",
+          fmt::format("found {} whole numbers that sum to {}, allowed: one for each of "
+                      "the {} stages, {} layers in all",
+                      split.size(), sum, stages, spec.layers));
+      return;
+    }
+    // Embedding and head fill a stage each where they count as layers.
+    const std::int64_t dealt = spec.layers + (plan_.balance == StageBalance::kEnds ? 2 : 0);
+    if (dealt < stages) {
+      problems_.Report(
+          "plan.pipeline_parallel",
+          fmt::format("pipeline_parallel ({}) x virtual_stages ({}) = {} stages, allowed: at most "
+                      "the {} layers of model {}; nearest valid: {} x {}",
+                      job_.plan.pipeline_parallel, ChunksPerRank(job_), stages, spec.layers,
+                      job_.model.name, std::max<std::int64_t>(spec.layers / ChunksPerRank(job_), 1),
+                      std::min(ChunksPerRank(job_), spec.layers)));
+      return;
+    }
+    if (!IsMegatron(job_) || plan_.balance == StageBalance::kTime) return;
+    if (dealt % stages == 0) return;
+    problems_.Report(
+        "plan.pipeline_parallel",
+        fmt::format("{} layers{} do not come out even over {} stages, as Megatron-LM wants them; "
+                    "nearest valid: {} stages, or plan.pipeline.layers_per_stage",
+                    dealt, plan_.balance == StageBalance::kEnds ? " (two for the ends)" : "",
+                    stages, fmt::join(NearestDivisors(dealt, stages), " or ")));
+  }
+
+  void CheckTransfers() {
+    if (!IsMegatron(job_)) return;
+    const bool interleaves = ChunksPerRank(job_) > 1;
+    if (plan_.overlap_p2p_comm.value_or(false) && !interleaves) {
+      problems_.Report("plan.pipeline.overlap_p2p_comm",
+                       "found 'true' without interleaving, where Megatron-LM has nothing to "
+                       "overlap, allowed: false, or virtual_stages above 1");
+    }
+    if (interleaves && !plan_.overlap_p2p_comm.value_or(true) && job_.plan.pipeline_parallel < 3) {
+      problems_.Report(
+          "plan.pipeline.overlap_p2p_comm",
+          fmt::format("found 'false' with pipeline_parallel {}, allowed: true; without "
+                      "overlap Megatron-LM interleaves more than 2 stages only",
+                      job_.plan.pipeline_parallel));
+    }
+  }
+
+  const JobProblems& problems_;
+  const JobSpec& job_;
+  const PipelinePlan& plan_;
+};
+
+}  // namespace
+
+PipelineRuntime RuntimeOf(const JobSpec& job) {
+  const PipelineRuntime runtime = job.plan.pipeline.runtime;
+  if (runtime != PipelineRuntime::kAuto) return runtime;
+  return Uses(job, "megatron") ? PipelineRuntime::kMegatron : PipelineRuntime::kPytorch;
+}
+
+PipelineSchedule ScheduleOf(const JobSpec& job) {
+  if (job.plan.pipeline.file_schedule != nullptr) return *job.plan.pipeline.file_schedule;
+  const ScheduleRow* row = RowOf(job);
+  return row->Make(ShapeOf(job, *row));
+}
+
+std::int64_t ChunksPerRank(const JobSpec& job) {
+  const PipelinePlan& plan = job.plan.pipeline;
+  if (plan.file_schedule != nullptr) return plan.file_schedule->shape.chunks;
+  const ScheduleRow* row = RowOf(job);
+  return row == nullptr ? 1 : ShapeOf(job, *row).chunks;
+}
+
+void CheckPipeline(const JobProblems& problems) {
+  if (HasPipeline(problems.job)) PipelineChecker(problems).Check();
+}
+
+}  // namespace stepsim

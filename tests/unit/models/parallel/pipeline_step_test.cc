@@ -1,0 +1,124 @@
+// Does the step builder carry out a pipeline's schedule as the frameworks do?
+#include "tests/support/pipeline_step.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "models/pipeline/replay.h"
+#include "sim/metrics/accounting.h"
+
+namespace stepsim {
+namespace {
+
+using testing_pipeline::PipelineJob;
+using testing_pipeline::PipelineRun;
+using testing_pipeline::RunPipeline;
+using testing_pipeline::Times;
+
+std::vector<std::int64_t> Expected(const VecExample& example, const std::string& stream) {
+  std::vector<std::int64_t> starts;
+  for (const VecLine& line : example.lines) {
+    if (line.stream == stream) starts.push_back(example.expected.start.at(line.id));
+  }
+  return starts;
+}
+
+// Backward is 20 in the examples: the halves are one after the other.
+void ExpectExample(const std::string& name, PipelineRuntime runtime) {
+  const VecExample example = ReadVecExample(STEPSIM_SOURCE_DIR "/tests/data/schedules.vec", name);
+  const JobSpec job = PipelineJob("1f1b", {.ranks = 2, .microbatches = 2}, runtime);
+  const PipelineRun run = RunPipeline(job, {10, 10, 10, 2});
+  EXPECT_EQ(run.makespan(), example.expected.makespan);
+  for (const std::uint32_t rank : {0u, 1u}) {
+    std::vector<std::int64_t> starts;  // of whole passes
+    for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+      const bool is_second_half = run.graph.label(t).name.ends_with("wgrad");
+      if (run.graph.rank(t) != RankId{rank} || is_second_half) continue;
+      if (run.graph.kind(t) == TaskKind::kCompute) starts.push_back(run.StartOf(t));
+    }
+    EXPECT_EQ(starts, Expected(example, std::to_string(rank) + ".C")) << rank;
+    EXPECT_EQ(run.TransferStarts(rank), Expected(example, "x.01")) << rank;
+  }
+}
+
+TEST(PipelineStep, Pytorch1f1bMovesFusedBatches) {
+  ExpectExample("torch-1f1b-p2-m2", PipelineRuntime::kPytorch);
+}
+TEST(PipelineStep, Megatron1f1bWaitsForEveryExchange) {
+  ExpectExample("megatron-1f1b-p2-m2", PipelineRuntime::kMegatron);
+}
+
+// ---- With free transfers a step is the schedule's replay ----
+
+using Case = std::tuple<std::string, ScheduleShape>;
+
+std::vector<Case> Cases() {
+  return {{"gpipe", {4, 1, 8}},
+          {"1f1b", {4, 1, 8}},
+          {"1f1b", {3, 1, 4}},
+          {"1f1b", {4, 1, 2}},
+          {"interleaved_1f1b", {4, 2, 8}},
+          {"interleaved_1f1b", {4, 3, 12}},
+          {"looped_bfs", {4, 2, 8}},
+          {"zb1p", {4, 1, 8}},
+          {"zb1p", {4, 2, 8}},
+          {"zbv", {4, 2, 12}},
+          {"dualpipev", {4, 2, 10}},
+          {"dualpipe", {4, 1, 8}},
+          {"megatron_interleaved", {4, 2, 10, 6}}};
+}
+
+class AgreesWithReplay : public ::testing::TestWithParam<Case> {};
+
+// models/pipeline's replay is independent of the engine: other code, other data.
+TEST_P(AgreesWithReplay, WithoutTransfers) {
+  const auto& [name, shape] = GetParam();
+  for (const Times& times : {Times{1, 1, 1}, Times{2, 3, 1}, Times{4, 6, 2}}) {
+    for (const PipelineRuntime runtime : {PipelineRuntime::kPytorch, PipelineRuntime::kMegatron}) {
+      const JobSpec job = PipelineJob(name, shape, runtime);
+      const PipelineSchedule schedule = ScheduleOf(job);
+      if (runtime == PipelineRuntime::kPytorch && schedule.splits_backward) continue;  // stage 0
+      const ScheduleReplay replay = Replay(
+          schedule,
+          {double(times.forward), double(times.input_gradient), double(times.weight_gradient)});
+      const PipelineRun run = RunPipeline(job, times);
+      // PyTorch's schedules of several stages have one queue of transfers: a receive that is posted
+      // early holds up the sends behind it, however little they take.
+      const bool has_one_queue =
+          runtime == PipelineRuntime::kPytorch && name != "gpipe" && name != "1f1b";
+      if (has_one_queue) {
+        EXPECT_GE(static_cast<double>(run.makespan()), replay.makespan) << name;
+      } else {
+        EXPECT_EQ(static_cast<double>(run.makespan()), replay.makespan)
+            << name << (runtime == PipelineRuntime::kMegatron ? " megatron" : " pytorch");
+      }
+    }
+  }
+}
+
+// Whatever a transfer takes, no order of calls blocks another, and every picosecond is accounted
+// for.
+TEST_P(AgreesWithReplay, TransfersNeverBlock) {
+  const auto& [name, shape] = GetParam();
+  for (const int transfer : {1, 3, 50}) {
+    for (const PipelineRuntime runtime : {PipelineRuntime::kPytorch, PipelineRuntime::kMegatron}) {
+      const JobSpec job = PipelineJob(name, shape, runtime);
+      const Times times{2, 3, 1, transfer};
+      const PipelineRun run = RunPipeline(job, times);  // throws where ranks wait in a circle
+      EXPECT_GE(run.makespan(), RunPipeline(job, {2, 3, 1, 0}).makespan());
+    }
+  }
+}
+
+std::string NameOf(const ::testing::TestParamInfo<Case>& test) {
+  const auto& [name, shape] = test.param;
+  return name + "_p" + std::to_string(shape.ranks) + "_v" + std::to_string(shape.chunks) + "_m" +
+         std::to_string(shape.microbatches);
+}
+INSTANTIATE_TEST_SUITE_P(Schedules, AgreesWithReplay, ::testing::ValuesIn(Cases()), NameOf);
+
+}  // namespace
+}  // namespace stepsim
