@@ -25,8 +25,9 @@ void Meetings::Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, Ta
   graph.Join(position->second, member);
 }
 
-void Meetings::JoinTransfer(TaskGraphBuilder& graph, std::int64_t key, TaskId member) {
-  const auto [position, is_new] = transfers_.try_emplace(key, RendezvousId{});
+void Meetings::JoinTransfer(TaskGraphBuilder& graph, GroupId group, std::int64_t key,
+                            TaskId member) {
+  const auto [position, is_new] = transfers_.try_emplace({group, key}, RendezvousId{});
   if (is_new) position->second = graph.AddRendezvous();
   graph.Join(position->second, member);
 }
@@ -169,7 +170,7 @@ TaskId RankProgram::LaunchTransfer(StreamId stream, const CollectiveWork& work, 
   const TaskId task =
       LaunchOn(stream, kNoId<StreamId>, work, std::move(name), Site::kPipelineTransfer);
   has_transfers_ = true;
-  meetings_.JoinTransfer(graph_, key, task);
+  meetings_.JoinTransfer(graph_, work.group, key, task);
   return task;
 }
 

@@ -29,8 +29,8 @@ class Meetings {
   // `simulated`: global ranks, ascending.
   explicit Meetings(std::vector<std::int32_t> simulated) : simulated_(std::move(simulated)) {}
   void Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, TaskId member);
-  // The two ends of a transfer between ranks, matched by what they move.
-  void JoinTransfer(TaskGraphBuilder& graph, std::int64_t key, TaskId member);
+  // The two ends of a transfer between the ranks of a group, matched by what they move.
+  void JoinTransfer(TaskGraphBuilder& graph, GroupId group, std::int64_t key, TaskId member);
 
  private:
   bool HasPeers(const TaskGraphBuilder& graph, GroupId group);
@@ -38,7 +38,7 @@ class Meetings {
   std::vector<std::int32_t> simulated_;
   std::map<GroupId, bool> has_peers_;
   std::map<std::pair<GroupId, std::size_t>, RendezvousId> rendezvous_;
-  std::map<std::int64_t, RendezvousId> transfers_;
+  std::map<std::pair<GroupId, std::int64_t>, RendezvousId> transfers_;
 };
 
 // The kernels that do one thing, in launch order; kNoId: there are none.
