@@ -63,9 +63,10 @@ StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workloa
     context.model_flops.emplace_back(convention, flops * microsteps);
   }
   context.mfu_convention = job.mfu_convention;
-  // Of what one rank of each stage does, for all its peers.
+  // The workload is what one tensor and context parallel rank does of the whole network.
   context.hardware_flops =
-      HardwareFlops(workload) * microsteps * static_cast<double>(job.plan.model_ranks());
+      HardwareFlops(workload) * microsteps *
+      static_cast<double>(job.plan.tensor_parallel * job.plan.context_parallel);
   context.peak = PeakOf(job.hardware.gpu, job.precision.compute);
   context.peak_dtype = job.precision.compute;
   context.gpu_memory = job.memory_limit();

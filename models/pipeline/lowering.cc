@@ -19,25 +19,19 @@ bool Contains(const std::vector<std::int32_t>& stages, std::int32_t stage) {
 }
 
 // For each action, the next `count` distinct stages from it on, in the order in which they come.
-class NextStages {
- public:
-  NextStages(const Actions& actions, std::size_t count) : actions_(actions), count_(count) {}
-
-  std::vector<std::int32_t> From(std::size_t at) const {
-    std::vector<std::int32_t> stages;
-    for (; at < actions_.size() && stages.size() < count_; ++at) {
-      if (!Contains(stages, actions_[at].stage)) stages.push_back(actions_[at].stage);
+std::vector<std::vector<std::int32_t>> NextStages(const Actions& actions, std::size_t count) {
+  std::vector<std::vector<std::int32_t>> next(actions.size() + 1);
+  for (std::size_t at = actions.size(); at-- > 0;) {
+    next[at].push_back(actions[at].stage);
+    for (const std::int32_t stage : next[at + 1]) {
+      if (next[at].size() < count && stage != actions[at].stage) next[at].push_back(stage);
     }
-    return stages;
   }
-
- private:
-  const Actions& actions_;
-  std::size_t count_;
-};
+  return next;
+}
 
 Actions AddUnshards(const Actions& actions, std::int32_t count) {
-  const NextStages next(actions, static_cast<std::size_t>(count));
+  const auto next = NextStages(actions, static_cast<std::size_t>(count));
   std::vector<std::int32_t> active;  // ascending
   Actions lowered;
   const auto reshard_all_but = [&](const std::vector<std::int32_t>& needed) {
@@ -51,9 +45,8 @@ Actions AddUnshards(const Actions& actions, std::int32_t count) {
     }
   };
   for (std::size_t at = 0; at < actions.size();) {
-    const std::vector<std::int32_t> needed = next.From(at);
-    reshard_all_but(needed);
-    for (const std::int32_t stage : needed) {
+    reshard_all_but(next[at]);
+    for (const std::int32_t stage : next[at]) {
       if (Contains(active, stage)) continue;
       lowered.push_back({ActionKind::kUnshard, stage});
       active.insert(std::upper_bound(active.begin(), active.end(), stage), stage);
@@ -61,7 +54,7 @@ Actions AddUnshards(const Actions& actions, std::int32_t count) {
     const std::size_t end = EndOfOperation(actions, at);
     for (; at < end; ++at) lowered.push_back(actions[at]);
   }
-  reshard_all_but({});
+  reshard_all_but(next[actions.size()]);
   return lowered;
 }
 

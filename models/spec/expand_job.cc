@@ -20,14 +20,6 @@ bool IsPath(const std::string& text) {
          text.ends_with(".json");
 }
 
-// A path counts from the file that holds it; from the working folder when it is an option's.
-std::string RelativeTo(const Place& place, const std::string& path) {
-  const std::size_t slash = place.file.find_last_of('/');
-  const bool is_set = place.file.rfind("--", 0) == 0;
-  if (path[0] == '/' || is_set || slash == std::string::npos) return path;
-  return place.file.substr(0, slash + 1) + path;
-}
-
 void Append(const ConfigError& error, Diagnostics& diagnostics) {
   for (const Diagnostic& d : error.diagnostics()) diagnostics.Add(d.place, d.message);
 }
@@ -94,7 +86,7 @@ class Expander {
   std::optional<SourceFile> FindFile(const ConfigNode& reference, ConfigKind kind,
                                      const std::string& path) {
     const std::string& name = reference.text;
-    if (IsPath(name)) return source_.ReadFile(RelativeTo(reference.place, name));
+    if (IsPath(name)) return source_.ReadFile(PathFrom(reference.place, name));
     if (auto file = source_.FindNamed(kind, name)) return file;
     const std::vector<std::string> names = source_.Names(kind);
     const std::vector<std::string> meant = NamesWithWords(name, names);
@@ -161,6 +153,13 @@ void Apply(const Setting& setting, ExpandedJob& job) {
 }
 
 }  // namespace
+
+std::string PathFrom(const Place& place, const std::string& path) {
+  const std::size_t slash = place.file.find_last_of('/');
+  const bool is_set = place.file.rfind("--", 0) == 0;
+  if (path[0] == '/' || is_set || slash == std::string::npos) return path;
+  return place.file.substr(0, slash + 1) + path;
+}
 
 std::vector<Setting> ParseSettings(const std::vector<std::string>& sets, Diagnostics& diagnostics) {
   std::vector<Setting> settings;

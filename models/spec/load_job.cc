@@ -12,6 +12,7 @@
 #include "models/spec/check_job.h"
 #include "models/spec/correction_key.h"
 #include "models/spec/expand_job.h"
+#include "models/spec/schedule_file.h"
 #include "models/spec/spec_fields.h"
 #include "sim/base/nearest.h"
 #include "sim/config/read_config.h"
@@ -208,6 +209,7 @@ ResolvedJob Resolve(ConfigNode root, const std::string& file_name, const JobLaye
       reading.diagnostics.Add(diagnostic.place, diagnostic.message);
     }
   }
+  ReadScheduleFile(job, source, reading);
   // Without the model or the hardware most checks would only repeat that.
   if (is_complete) {
     DeriveDefaults(job, reading);

@@ -137,7 +137,9 @@ class PipelineChecker {
                       split.size(), sum, stages, spec.layers));
       return;
     }
-    if (spec.layers < stages) {
+    // Embedding and head fill a stage each where they count as layers.
+    const std::int64_t dealt = spec.layers + (plan_.balance == StageBalance::kEnds ? 2 : 0);
+    if (dealt < stages) {
       problems_.Report(
           "plan.pipeline_parallel",
           fmt::format("pipeline_parallel ({}) x virtual_stages ({}) = {} stages, allowed: at most "
@@ -148,7 +150,6 @@ class PipelineChecker {
       return;
     }
     if (!IsMegatron(job_) || plan_.balance == StageBalance::kTime) return;
-    const std::int64_t dealt = spec.layers + (plan_.balance == StageBalance::kEnds ? 2 : 0);
     if (dealt % stages == 0) return;
     problems_.Report(
         "plan.pipeline_parallel",

@@ -13,6 +13,10 @@
 #include "models/calibration/kernel_table.h"
 #include "models/calibration/memory_table.h"
 #include "models/import/import_job.h"
+#include "models/pipeline/check_schedule.h"
+#include "models/pipeline/lowering.h"
+#include "models/pipeline/replay.h"
+#include "models/pipeline/schedule_csv.h"
 #include "models/spec/config_source.h"
 #include "models/spec/load_job.h"
 #include "sim/base/diagnostics.h"
@@ -156,6 +160,22 @@ void FuzzMemoryTable(std::string_view bytes) {
     }
   } catch (const ConfigError& error) {
     if (error.diagnostics().empty()) std::abort();
+  }
+}
+
+void FuzzSchedule(std::string_view bytes) {
+  try {
+    const ScheduleFile file = ReadScheduleCsv(bytes, "fuzz.csv");
+    const PipelineSchedule compute = ComputeOnly(file.schedule);
+    if (!InvalidActions(compute).empty()) return;
+    if (!WaitCycle(compute).empty()) return;
+    const ScheduleReplay replay = Replay(compute);
+    if (!replay.is_complete || !IsWorkConserving(compute, replay)) std::abort();
+    if (ComputeOnly(Lower(compute)).ranks != compute.ranks) std::abort();
+    const std::string csv = WriteScheduleCsv(file.schedule);
+    if (ReadScheduleCsv(csv, "again.csv").schedule.ranks != file.schedule.ranks) std::abort();
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().size() != 1) std::abort();
   }
 }
 

@@ -28,4 +28,8 @@ void FuzzMeasuredTable(std::string_view bytes);
 // The bytes are a table of published memory figures: read, and every row that can be is computed.
 void FuzzMemoryTable(std::string_view bytes);
 
+// The bytes are a pipeline schedule: read, checked, and, if it can run, replayed, lowered and
+// written again.
+void FuzzSchedule(std::string_view bytes);
+
 }  // namespace stepsim

@@ -43,6 +43,9 @@ TEST(FuzzReplay, Corpus) {
   const std::vector<fs::path> memory = FilesIn("corpus/memory");
   ASSERT_FALSE(memory.empty());
   for (const fs::path& path : memory) EXPECT_NO_THROW(FuzzMemoryTable(ReadFile(path))) << path;
+  const std::vector<fs::path> schedules = FilesIn("corpus/schedule");
+  ASSERT_FALSE(schedules.empty());
+  for (const fs::path& path : schedules) EXPECT_NO_THROW(FuzzSchedule(ReadFile(path))) << path;
   const std::vector<fs::path> toml = FilesIn("corpus/toml");
   const std::vector<fs::path> imports = FilesIn("corpus/import");
   ASSERT_FALSE(toml.empty());
@@ -60,6 +63,7 @@ TEST(FuzzReplay, FormerCrashes) {
     EXPECT_NO_THROW(FuzzCsv(ReadFile(path))) << path;
     EXPECT_NO_THROW(FuzzToml(ReadFile(path))) << path;
     EXPECT_NO_THROW(FuzzImport(ReadFile(path))) << path;
+    EXPECT_NO_THROW(FuzzSchedule(ReadFile(path))) << path;
   }
 }
 
