@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "models/spec/context_split.h"
+
 namespace stepsim {
 
 OperatorRunner::OperatorRunner(const JobSpec& job, ProcessGroups& groups, RankProgram& rank,
@@ -11,15 +13,24 @@ OperatorRunner::OperatorRunner(const JobSpec& job, ProcessGroups& groups, RankPr
 TaskSpan OperatorRunner::Forward(const Operator& op, const std::string& name,
                                  std::string_view suffix) {
   Issue(op, name, ExchangePlace::kBeforeForward, /*waits=*/true);
-  const TaskId task = rank_.Launch(rank_.compute(), op.forward, name + std::string(suffix));
+  TaskSpan kernels;
+  if (op.steps != nullptr) {
+    kernels = Ring().Forward(*op.steps, name, suffix);
+  } else {
+    kernels.first = rank_.Launch(rank_.compute(), op.forward, name + std::string(suffix));
+    kernels.last = kernels.first;
+  }
   Issue(op, name, ExchangePlace::kAfterForward, /*waits=*/true);
-  return {task, task};
+  return kernels;
 }
 
 TaskSpan OperatorRunner::InputGradient(const Operator& op, const std::string& name) {
   Issue(op, name, ExchangePlace::kBeforeBackward, /*waits=*/true);
   Issue(op, name, ExchangePlace::kBesideInputGradient, !job_.plan.tensor.async_input_gradient);
-  return LaunchAll(op.backward_input, name + ".dgrad");
+  const TaskSpan kernels = op.steps != nullptr ? Ring().Backward(*op.steps, name)
+                                               : LaunchAll(op.backward_input, name + ".dgrad");
+  Issue(op, name, ExchangePlace::kAfterInputGradient, /*waits=*/true);
+  return kernels;
 }
 
 // Of exchanges of one group the second starts when the first is over, and compute waits for the
@@ -65,11 +76,11 @@ OperatorRunner::Axis& OperatorRunner::AxisOf(ExchangeAxis which) {
               Site::kTensorParallel,
               "tp"};
       break;
-    case ExchangeAxis::kContext:
-      axis = {groups_.Of(mesh.Peers(global_rank_, {MeshAxis::kContext}), "cp", "context parallel"),
-              {},
-              Site::kContextParallel,
-              "cp"};
+    case ExchangeAxis::kContextHeads:
+      axis = ContextAxis(/*of_ring=*/false);
+      break;
+    case ExchangeAxis::kContextRing:
+      axis = ContextAxis(/*of_ring=*/true);
       break;
     case ExchangeAxis::kExpert:
       axis = {
@@ -88,6 +99,37 @@ OperatorRunner::Axis& OperatorRunner::AxisOf(ExchangeAxis which) {
   }
   axis.stream = rank_.AddStream("nccl " + axis.name);
   return axis;
+}
+
+// Ranks that swap heads are neighbours along the axis, a ring has the same place of every such set.
+OperatorRunner::Axis OperatorRunner::ContextAxis(bool of_ring) const {
+  const Mesh& mesh = groups_.mesh();
+  const ContextSplit split = SplitContext(job_);
+  const std::int64_t place = mesh.PlaceOf(global_rank_, MeshAxis::kContext);
+  const std::int64_t inside = place % split.heads;
+  std::vector<std::int32_t> peers;
+  for (std::int64_t i = 0; i < (of_ring ? split.ring : split.heads); ++i) {
+    const std::int64_t peer = of_ring ? i * split.heads + inside : place - inside + i;
+    peers.push_back(static_cast<std::int32_t>(mesh.Moved(global_rank_, MeshAxis::kContext, peer)));
+  }
+  const bool is_whole = split.heads == 1 || split.ring == 1;
+  const char* name = is_whole ? "cp" : of_ring ? "cp ring" : "cp heads";
+  const char* part = is_whole ? "" : of_ring ? ": pieces of the sequence" : ": parts of the heads";
+  return {groups_.Of(std::move(peers), name, std::string("context parallel") + part),
+          {},
+          Site::kContextParallel,
+          name};
+}
+
+// A rank that stands for all is the last one: where the work differs it has the most.
+RingAttention OperatorRunner::Ring() {
+  const ContextSplit split = SplitContext(job_);
+  const std::int64_t place =
+      job_.simulate.all_ranks
+          ? groups_.mesh().PlaceOf(global_rank_, MeshAxis::kContext) / split.heads
+          : split.ring - 1;
+  const Axis& axis = AxisOf(ExchangeAxis::kContextRing);
+  return {rank_, axis.stream, axis.group, place};
 }
 
 TaskSpan OperatorRunner::LaunchAll(const std::vector<ComputeWork>& works, const std::string& name) {

@@ -18,6 +18,7 @@
 
 #include "models/parallel/process_groups.h"
 #include "models/parallel/rank_program.h"
+#include "models/parallel/ring_attention.h"
 #include "models/spec/job.h"
 #include "models/workload/workload.h"
 
@@ -48,11 +49,15 @@ class OperatorRunner {
   void Issue(const Operator& op, const std::string& name, ExchangePlace place, bool waits);
   TaskSpan LaunchAll(const std::vector<ComputeWork>& works, const std::string& name);
 
+  // Of the ranks that swap heads, or of the ring between them.
+  Axis ContextAxis(bool of_ring) const;
+  RingAttention Ring();
+
   const JobSpec& job_;
   ProcessGroups& groups_;
   RankProgram& rank_;
   std::int64_t global_rank_;
-  std::array<Axis, 4> axes_;
+  std::array<Axis, 5> axes_;
   std::vector<StreamEvent> pending_;  // that compute has still to wait for
 };
 

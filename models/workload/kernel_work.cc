@@ -8,16 +8,18 @@ namespace {
 double Real(std::int64_t n) { return static_cast<double>(n); }
 
 ComputeWork AttentionWork(const AttentionShape& shape, DType dtype, Pass pass, Flops flops,
-                          std::int64_t elements) {
+                          std::int64_t moves) {
+  // of queries and outputs, of keys and values
+  const std::int64_t rows = shape.sequence * shape.heads + shape.key_count() * shape.kv_heads;
   ComputeWork work;
   work.compute_class = ComputeClass::kAttention;
   work.pass = pass;
-  work.causal = shape.causal;
+  work.causal = shape.causal && shape.key_count() == shape.sequence;  // half of the pairs
   work.dtype = dtype;
   work.flops = flops;
-  work.bytes = SizeOf(dtype, elements);
+  work.bytes = SizeOf(dtype, moves * shape.batch * rows * shape.head_dim);
   work.m = shape.sequence;
-  work.n = shape.sequence;
+  work.n = shape.key_count();
   work.k = shape.head_dim;
   work.batch = shape.batch * shape.heads;
   return work;
@@ -47,8 +49,8 @@ ComputeWork GemmWork(DType dtype, DType output, const GemmShape& shape, Pass pas
 }
 
 double AttentionShape::pairs() const {
-  const double s = Real(sequence);
-  return causal ? s * (s + 1) / 2 : s * s;
+  const double s = Real(sequence), k = Real(key_count());
+  return causal ? s * (k - s) + s * (s + 1) / 2 : s * k;
 }
 
 Flops AttentionShape::forward_flops() const {
@@ -57,17 +59,12 @@ Flops AttentionShape::forward_flops() const {
 
 ComputeWork AttentionForwardWork(const AttentionShape& shape, DType dtype) {
   // read q, k, v; write the output
-  const std::int64_t rows = shape.batch * shape.sequence;
-  const std::int64_t columns = (2 * shape.heads + 2 * shape.kv_heads) * shape.head_dim;
-  return AttentionWork(shape, dtype, Pass::kForward, shape.forward_flops(), rows * columns);
+  return AttentionWork(shape, dtype, Pass::kForward, shape.forward_flops(), 2);
 }
 
 ComputeWork AttentionBackwardWork(const AttentionShape& shape, DType dtype) {
   // read q, k, v, output and its gradient; write the gradients of q, k, v
-  const std::int64_t rows = shape.batch * shape.sequence;
-  const std::int64_t columns = (4 * shape.heads + 4 * shape.kv_heads) * shape.head_dim;
-  return AttentionWork(shape, dtype, Pass::kInputGradient, shape.forward_flops() * 2.5,
-                       rows * columns);
+  return AttentionWork(shape, dtype, Pass::kInputGradient, shape.forward_flops() * 2.5, 4);
 }
 
 ComputeWork MemoryWork(DType dtype, Bytes bytes) {

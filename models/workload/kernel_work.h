@@ -32,7 +32,10 @@ struct AttentionShape {
   std::int64_t kv_heads = 1;
   std::int64_t head_dim = 1;
   bool causal = true;
+  // 0: as many as queries. Causal: the queries are the last ones of this many tokens.
+  std::int64_t keys = 0;
 
+  std::int64_t key_count() const { return keys > 0 ? keys : sequence; }
   double pairs() const;         // query-key pairs of one head and sample: s(s+1)/2 or s^2
   Flops forward_flops() const;  // two matrix products over the pairs
 };

@@ -6,6 +6,7 @@
 
 #include "models/workload/kernel_work.h"
 #include "models/workload/memory_passes.h"
+#include "models/workload/transformer_attention.h"
 #include "models/workload/transformer_modules.h"
 #include "models/workload/transformer_operators.h"
 
@@ -18,7 +19,9 @@ class TransformerBuilder : private TransformerOperators {
  public:
   explicit TransformerBuilder(const JobSpec& job)
       : TransformerOperators(job),
-        attention_(job.attention),
+        attention_(job, types(), passes_,
+                   {local_.batch, job.batch.sequence_length, spec().heads, spec().kv_heads,
+                    spec().head_dim, spec().causal}),
         cuts_loss_(job.plan.tensor.vocabulary_parallel_loss),
         replica_tokens_(job.batch.micro_batch_size * job.batch.sequence_length) {}
 
@@ -65,74 +68,9 @@ class TransformerBuilder : private TransformerOperators {
   }
 
   void AddAttention(const LayerModules& layer, int gradients_to_add) {
-    std::vector<std::int32_t> qkv = AddParallelLinears(layer.qkv, gradients_to_add);
-    const AttentionShape shape{local_.batch,    local_.sequence, spec().heads,
-                               spec().kv_heads, spec().head_dim, spec().causal};
-    const std::int64_t query = tokens() * shape.heads * shape.head_dim;
-    const std::int64_t key = tokens() * shape.kv_heads * shape.head_dim;
-    const std::int64_t rotated = tokens() * (shape.heads + shape.kv_heads) * shape.head_dim;
-    if (spec().positions == PositionKind::kRotary) {
-      Operator& rotary = AddOperator("rotary", Moves(passes_.rotary, rotated));
-      rotary.backward_input.push_back(Moves(passes_.rotary_grad, rotated));
-      rotary.reads = {Read(qkv.front(), query), Read(qkv[qkv.size() / 2], key, 1)};
-      qkv = {Last(), Last(), qkv.back()};
-    }
-    const std::vector<ReadTensor> inputs = {
-        Saved(qkv.front(), query), Saved(qkv[qkv.size() / 2], key, 1), Saved(qkv.back(), key, 2)};
-    if (attention_ == AttentionKind::kFlash) {
-      Operator& attention = AddOperator("attention", AttentionForwardWork(shape, activation_));
-      attention.backward_input.push_back(AttentionBackwardWork(shape, activation_));
-      Save(inputs, &attention);
-      attention.backward_workspace = FlashWorkspace(shape);
-    } else {
-      AddUnfusedAttention(shape, inputs);
-    }
+    const std::vector<std::int32_t> qkv = AddParallelLinears(layer.qkv, gradients_to_add);
+    attention_.AddTo({qkv.front(), qkv[qkv.size() / 2], qkv.back()}, &workload_.units.back());
     AddLinear(layer.proj, LinearCut::kRow, tokens(), 0, {.writer = Last()});
-  }
-
-  // FlashAttention-2's backward adds up the gradient of q in fp32, and those of k and v for every
-  // query head where several share one.
-  Bytes FlashWorkspace(const AttentionShape& shape) const {
-    const std::int64_t query = tokens() * shape.heads * shape.head_dim;
-    const bool is_grouped = shape.heads != shape.kv_heads;
-    return SizeOf(DType::kFp32, query) + SizeOf(activation_, is_grouped ? 2 * query : 0);
-  }
-
-  // Every score is written and read again; blocks above the diagonal are computed and masked.
-  void AddUnfusedAttention(const AttentionShape& shape, const std::vector<ReadTensor>& inputs) {
-    const std::int64_t s = shape.sequence, d = shape.head_dim;
-    const std::int64_t heads = shape.batch * shape.heads;
-    const std::int64_t scores = heads * s * s;
-    const DType type = compute_ == DType::kFp8 ? activation_ : compute_;  // tf32 where it is on
-    const auto product = [&](std::int64_t n, std::int64_t k, Pass pass) {
-      return GemmWork(type, activation_, {s, n, k, heads}, pass);
-    };
-    Operator& score = AddOperator("attention.scores", product(s, d, Pass::kForward));
-    score.backward_input = {product(d, s, Pass::kInputGradient),    // of q
-                            product(d, s, Pass::kWeightGradient)};  // of k
-    Save(inputs, &score);
-    Operator& softmax = AddOperator("attention.softmax", Moves(passes_.softmax, scores));
-    softmax.backward_input.push_back(Moves(passes_.softmax_grad, scores));
-    softmax.reads = {Read(Last() - 1, scores)};
-    // The probabilities, and what the product reads where that is another tensor.
-    const bool drops = spec().dropout > 0 && !IsNothing(Moves(passes_.score_dropout, scores));
-    softmax.saved = SizeOf(passes_.softmax.stream > 0 ? stream_ : activation_, scores);
-    if (drops) {
-      const ComputeWork work = Moves(passes_.score_dropout, scores);
-      Operator& dropout = AddOperator("attention.dropout", work);
-      dropout.backward_input.push_back(work);
-      dropout.saved = Bytes{scores};  // the mask
-      dropout.reads = {Read(Last() - 1, scores)};
-    }
-    const std::int32_t probabilities = Last();
-    Operator& context = AddOperator("attention.context", product(d, s, Pass::kForward));
-    context.backward_input = {product(s, d, Pass::kInputGradient),    // of the probabilities
-                              product(d, s, Pass::kWeightGradient)};  // of v
-    if (drops || (passes_.softmax.stream > 0 && activation_ != stream_)) {
-      Save({Saved(probabilities, scores)}, &context);
-    } else {
-      context.reads = {Read(probabilities, scores)};
-    }
   }
 
   void AddMlp(const LayerModules& layer, int gradients_to_add) {
@@ -214,7 +152,7 @@ class TransformerBuilder : private TransformerOperators {
     }
   }
 
-  const AttentionKind attention_;
+  const AttentionBuilder attention_;
   const bool cuts_loss_;
   const std::int64_t replica_tokens_;  // of all context-parallel ranks
 };

@@ -7,11 +7,13 @@
 
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "models/spec/job.h"
+#include "models/workload/attention_steps.h"
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
 #include "sim/graph/work.h"
@@ -39,7 +41,13 @@ struct ReadTensor {
 };
 
 // Ranks that share one copy of a layer and talk to each other in it.
-enum class ExchangeAxis : std::uint8_t { kTensor, kContext, kExpert, kExpertTensor };
+enum class ExchangeAxis : std::uint8_t {
+  kTensor,
+  kContextHeads,  // those of kContextRing that swap sequence for heads before (SplitContext)
+  kContextRing,
+  kExpert,
+  kExpertTensor
+};
 
 // When an operator's exchange is issued, and what waits for it.
 enum class ExchangePlace : std::uint8_t {
@@ -47,6 +55,7 @@ enum class ExchangePlace : std::uint8_t {
   kAfterForward,         // the operator behind it reads it
   kBeforeBackward,       // its input gradient reads it: nothing to hide behind
   kBesideInputGradient,  // issued before the input gradient, read by the weight gradient
+  kAfterInputGradient,   // the operator before it reads it
   kBesideWeightGradient  // issued after the input gradient, read by the operator before it
 };
 
@@ -86,6 +95,9 @@ struct Operator {
   Bytes weight_gradients_made, weight_gradients_taken;  // that are not yet a parameter's
   bool hands_on_gradient = false;   // a sum: its operands' gradients are the sum's own
   std::vector<Exchange> exchanges;  // in the order in which those of one place are issued
+  // Attention over keys and values of several ranks: the kernels that stand for the one in
+  // `forward` and the one in `backward_input`. nullptr: none do.
+  std::shared_ptr<const AttentionSteps> steps;
 };
 
 // Operators whose forward runs again, right before the backward of `before` (reruns of one operator
