@@ -76,6 +76,8 @@ PipelineRules RulesOf(const JobSpec& job, const PipelineSchedule& schedule) {
   rules.overlaps_warmup = plan.overlap_p2p_comm_warmup_flush;
   rules.synchronizes =
       plan.batch_p2p_sync && plan.batch_p2p_comm.value_or(!rules.overlaps_transfers);
+  rules.aligns_gather = Uses(job, "megatron") && job.plan.megatron.overlap_param_gather &&
+                        job.plan.megatron.align_param_gather;
   rules.aligns_reduction = job.plan.megatron.align_grad_reduce;
   rules.shards_stages = Uses(job, "fsdp2");
   rules.reduces_after_backward =

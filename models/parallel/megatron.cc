@@ -69,7 +69,7 @@ class Megatron : public Strategy {
       if (std::exchange(state.is_gathered, true)) continue;
       if (state.gathered.last == kNoId<TaskId>) Gather(moment.rank, b);
       moment.rank.Wait(moment.rank.compute(), std::exchange(state.gathered, {}));
-      if (b > 0 && !is_ideal_ && !states_[b - 1].is_gathered) Gather(moment.rank, b - 1);
+      if (b > 0 && !is_ideal_ && IsNotIssued(states_[b - 1])) Gather(moment.rank, b - 1);
     }
   }
 
@@ -93,6 +93,14 @@ class Megatron : public Strategy {
     if (!moment.is_last_microstep || !Overlaps()) return;
     const std::size_t b = BucketOf(parameter);
     if (--states_[b].missing == 0) Reduce(rank, b);
+  }
+
+  // Aligned: a chunk's buckets from the output side, ahead of its first forward.
+  void Unshard(const Moment& moment) override {
+    if (!GathersInForward() || is_ideal_) return;
+    for (std::size_t b = 0; b < states_.size(); ++b) {
+      if (states_[b].gathered.last == kNoId<TaskId>) Gather(moment.rank, b);
+    }
   }
 
   void StartReduction(const Moment& moment) override {
@@ -132,6 +140,9 @@ class Megatron : public Strategy {
   bool GathersInForward() const {
     return is_ideal_ || (plan_.use_distributed_optimizer && plan_.overlap_param_gather &&
                          !plan_.is_first_iteration());
+  }
+  static bool IsNotIssued(const BucketState& state) {
+    return !state.is_gathered && state.gathered.last == kNoId<TaskId>;
   }
   std::size_t BucketOf(std::int32_t p) const {
     return planned_.of_parameter[static_cast<std::size_t>(p)];

@@ -214,6 +214,33 @@ void AddAlignedReductions(const PipelineRules& rules, std::int32_t rank, std::si
   }
 }
 
+// Interleaved: parameters of the first two chunks are gathered at once, those of chunk c + 1 when
+// the ranks come to chunk c: `rank` virtual micro-batches before this one does.
+void AddAlignedGathers(const PipelineRules& rules, std::int32_t rank,
+                       const std::vector<std::int32_t>& stages,
+                       std::vector<PipelineInstruction>* order) {
+  if (!rules.aligns_gather || stages.size() < 2) return;
+  std::vector<std::size_t> places;  // of the forwards
+  for (std::size_t i = 0; i < order->size(); ++i) {
+    const PipelineInstruction& it = (*order)[i];
+    if (it.op == PipelineOp::kCompute && IsForward(it.action)) places.push_back(i);
+  }
+  std::map<std::int32_t, std::size_t> first;  // stage -> index among the forwards
+  for (std::size_t k = places.size(); k-- > 0;) first[(*order)[places[k]].action.stage] = k;
+  std::multimap<std::size_t, std::int32_t> before;  // place -> stage to gather
+  before.emplace(0, stages[0]);
+  before.emplace(0, stages[1]);
+  for (std::size_t c = 1; c + 1 < stages.size(); ++c) {
+    const std::size_t k = first.at(stages[c]);
+    const auto ahead = static_cast<std::size_t>(rank);
+    before.emplace(k >= ahead ? places[k - ahead] : 0, stages[c + 1]);
+  }
+  for (auto it = before.rbegin(); it != before.rend(); ++it) {
+    order->insert(order->begin() + static_cast<std::ptrdiff_t>(it->first),
+                  {PipelineOp::kUnshard, {.stage = it->second}, {}});
+  }
+}
+
 // Every exchange is one call, waited for at once by compute and by the host.
 class Megatron1f1bWriter {
  public:
@@ -388,8 +415,9 @@ std::vector<PipelineInstruction> PlanRank(const PipelineRules& rules,
   } else {
     order = LoweredRank(lowered, rank, /*has_one_queue=*/false);
   }
-  const std::size_t chunks = schedule.StagesOf(rank).size();
-  AddAlignedReductions(rules, rank, chunks, &order);
+  const std::vector<std::int32_t> stages = schedule.StagesOf(rank);
+  AddAlignedGathers(rules, rank, stages, &order);
+  AddAlignedReductions(rules, rank, stages.size(), &order);
   return order;
 }
 

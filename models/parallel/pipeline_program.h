@@ -54,6 +54,7 @@ struct PipelineRules {
   bool overlaps_transfers = true;       // Megatron: overlap_p2p_comm
   bool overlaps_warmup = false;         // Megatron: overlap_p2p_comm_warmup_flush
   bool synchronizes = true;             // Megatron: batch_p2p_sync, where transfers are batched
+  bool aligns_gather = false;           // Megatron: align_param_gather, of overlapped gathers
   bool aligns_reduction = true;         // Megatron: align_grad_reduce
   bool shards_stages = false;           // PyTorch: UNSHARD and RESHARD around stages
   bool reduces_after_backward = false;  // a kReduce where the runtime has one

@@ -30,12 +30,14 @@ std::string ErrorOf(const std::vector<std::string>& arguments, int status = kExi
   return answer.err;
 }
 
-// Two ranks and two micro-batches, drawn by hand: F takes one unit, B two; a unit is four columns.
+// Two ranks and two micro-batches by hand: F takes one unit, B two, and a unit is four columns.
+// Rank 0: F0 at 0, F1 at 1, B0 at 4 (when that of rank 1 ends), B1 at 7. Rank 1: F0 at 1, B0 at 2,
+// F1 at 4, B1 at 5.
 TEST_F(Schedule, DrawsTheReplay) {
   const Answer answer = AskSchedule({"1f1b", "--stages", "2", "--microbatches", "2"});
   EXPECT_EQ(answer.status, kExitSuccess) << answer.err;
-  EXPECT_THAT(answer.out, HasSubstr("rank 0  F0- F1- ....B0----- ....B1-----\n"
-                                    "rank 1  ....F0- B0----- F1- B1----- ....\n"));
+  EXPECT_THAT(answer.out, HasSubstr("rank 0  F0- F1- ........B0----- ....B1-----\n"
+                                    "rank 1  ....F0- B0----- F1- B1----- ........\n"));
   EXPECT_THAT(answer.out, HasSubstr("makespan     9, with free transfers"));
   EXPECT_THAT(answer.out, HasSubstr("bubble       3 of it idle per rank, 33.3%"));
   EXPECT_THAT(answer.out, HasSubstr("closed form  (p-1)(tF+tB) = 3 idle"));
@@ -100,7 +102,8 @@ TEST_F(Schedule, WritesAndReadsPyTorchsGrammar) {
 TEST_F(Schedule, RefusesAShapeWithTheNearestValues) {
   EXPECT_THAT(ErrorOf({"dualpipe", "--microbatches", "9"}), HasSubstr("nearest: 8 or 10"));
   EXPECT_THAT(ErrorOf({"zbv", "--stages", "-3"}), HasSubstr("found -3 stages, allowed: from 1"));
-  EXPECT_THAT(ErrorOf({"gpipe", "--stages", "2000000000"}), HasSubstr("nearest: 4096"));
+  EXPECT_THAT(ErrorOf({"gpipe", "--stages", "2000000000", "--microbatches", "8"}),
+              HasSubstr("nearest: 4096"));
   EXPECT_THAT(ErrorOf({"1fb1"}), HasSubstr("schedule: found '1fb1', allowed: gpipe, 1f1b,"));
   EXPECT_THAT(ErrorOf({"1fb1"}), HasSubstr("did you mean '1f1b'?"));
 }
