@@ -18,7 +18,8 @@ bool Meetings::HasPeers(const TaskGraphBuilder& graph, GroupId group) {
 }
 
 void Meetings::Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, TaskId member) {
-  if (!HasPeers(graph, group)) return;  // a folded rank meets nobody
+  // A folded rank meets nobody.
+  if (simulated_.size() == 1 || !HasPeers(graph, group)) return;
   const auto [position, is_new] = rendezvous_.try_emplace({group, call}, RendezvousId{});
   if (is_new) position->second = graph.AddRendezvous();
   graph.Join(position->second, member);
