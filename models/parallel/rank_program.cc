@@ -39,7 +39,8 @@ RankProgram::RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId ran
       rank_(rank),
       model_(model),
       queues_(model.connections),
-      compute_(AddStream("compute")) {
+      compute_(AddStream("compute")),
+      pace_(model.pace.At(0, 0)) {
   if (model.has_host) host_ = graph_.AddStream(rank_, "host");
 }
 
@@ -61,14 +62,24 @@ StreamId RankProgram::AddCommunicator(const std::string& name) {
 void RankProgram::SetPosition(Phase phase, Position position) {
   phase_ = phase;
   position_ = position;
+  pace_ = model_.pace.At(position.step, position.microstep);
 }
 
 TaskId RankProgram::AddTask(StreamId stream, const Work& work, std::string name, Site site,
                             StreamId queue) {
   graph_.SetPosition(position_);
   const LabelId label = graph_.AddLabel({std::move(name), site, phase_});
-  if (queue == kNoId<StreamId>) return graph_.AddTask(graph_.AddWork(work), label, stream);
-  return graph_.AddTask(graph_.AddWork(work), label, std::array{stream, queue});
+  if (queue == kNoId<StreamId>) return graph_.AddTask(AddWork(work), label, stream);
+  return graph_.AddTask(AddWork(work), label, std::array{stream, queue});
+}
+
+// Kernels of a slow rank are works of their own.
+WorkId RankProgram::AddWork(const Work& work) {
+  const auto* kernel = std::get_if<ComputeWork>(&work);
+  if (kernel == nullptr || pace_ == kNormalPace) return graph_.AddWork(work);
+  ComputeWork slow = *kernel;
+  slow.pace = pace_;
+  return graph_.AddWork(slow);
 }
 
 void RankProgram::Count(const HostWork& work) {
