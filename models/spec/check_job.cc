@@ -168,6 +168,8 @@ class JobChecker {
     CheckMegatron(problems_);
     CheckMemory(problems_);
     CheckTensor(problems_);
+    CheckContext(problems_);
+    CheckSimulate(problems_);
     CheckPipeline(problems_);
     CheckExperts(problems_);
   }
