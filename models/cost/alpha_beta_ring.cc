@@ -21,6 +21,8 @@ double RingSeconds(const CollectiveRequest& request, const HardwareSpec& hardwar
       return (n - 1) * alpha + transfer;
     case CollectiveOp::kAllToAll:
     case CollectiveOp::kSendRecv:
+    case CollectiveOp::kPeerCopy:
+    case CollectiveOp::kBarrier:
       break;
   }
   SIM_CHECK(false, "the ring model has no equation for this collective");
