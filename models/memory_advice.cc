@@ -114,6 +114,8 @@ class Adviser {
  public:
   explicit Adviser(const JobSpec& job) : job_(job), limit_(job.memory_limit()) {
     job_.simulate.all_ranks = false;  // ranks are alike
+    job_.simulate.stragglers.clear();
+    job_.simulate.jitter = 0;
   }
 
   MemoryAdvice Advise() {

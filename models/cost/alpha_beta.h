@@ -8,7 +8,7 @@
 
 namespace stepsim {
 
-// A flat ring. REQUIRES: no send_recv, no all_to_all.
+// A flat ring; a transfer over its slowest link; an all_to_all by pairs.
 double RingSeconds(const CollectiveRequest& request, const HardwareSpec& hardware);
 // reduce_scatter in the node, all_reduce across nodes, all_gather in the node. REQUIRES:
 // all_reduce.

@@ -19,8 +19,10 @@ double RingSeconds(const CollectiveRequest& request, const HardwareSpec& hardwar
     case CollectiveOp::kBroadcast:  // pipelined: every byte passes every link once
     case CollectiveOp::kReduce:
       return (n - 1) * alpha + transfer;
-    case CollectiveOp::kAllToAll:
     case CollectiveOp::kSendRecv:
+      return alpha + transfer;
+    case CollectiveOp::kAllToAll:  // pairwise: a part for each of the others
+      return (n - 1) * alpha + (n - 1) / n * transfer;
     case CollectiveOp::kPeerCopy:
     case CollectiveOp::kBarrier:
       break;

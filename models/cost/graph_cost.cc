@@ -31,7 +31,8 @@ class Pricer {
   }
 
   PricedWork operator()(const ComputeWork& work) const {
-    const KernelCost cost = PriceKernel(work, job_.hardware.gpu);
+    KernelCost cost = PriceKernel(work, job_.hardware.gpu);
+    cost.seconds *= work.pace / 1000.0;
     Occupancy occupancy;
     occupancy.kind = TaskKind::kCompute;
     occupancy.compute_class = work.compute_class;

@@ -12,6 +12,7 @@
 #include "models/parallel/rank_step.h"
 #include "models/parallel/strategy.h"
 #include "models/spec/pipeline_rules.h"
+#include "models/spec/rank_pace.h"
 #include "models/spec/sharding.h"
 #include "models/workload/stages.h"
 #include "sim/base/check.h"
@@ -121,6 +122,7 @@ class StepBuilder {
     for (const std::int32_t r : ranks_) {
       const RankId id = graph_.AddRank(
           {r, static_cast<std::int32_t>(mesh_.gpus() / static_cast<std::int64_t>(ranks_.size()))});
+      model_.pace = RankPaceOf(plan_.job, r);
       RankProgram rank(graph_, meetings_, id, model_);
       OperatorRunner run(plan_.job, groups_, rank, r);
       const PipelinePlace place = PlaceOf(r);

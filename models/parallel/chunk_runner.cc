@@ -7,6 +7,14 @@
 #include "models/workload/optimizer_work.h"
 
 namespace stepsim {
+namespace {
+
+// Does anything of an operator's backward belong to the second half of a split one?
+bool HasWeightGradient(const Operator& op) {
+  return !op.backward_weight.empty() || !op.parameters_ready.empty();
+}
+
+}  // namespace
 
 TaskId ChunkRunner::Forward(const Moment& moment) {
   TaskId first = kNoId<TaskId>;
@@ -95,10 +103,10 @@ void ChunkRunner::InputGradient(const Moment& moment) {
       const TaskSpan input = run_.InputGradient(op, NameOf(unit, op));
       run_.EndBackward();
       memory_.BeginBackward(input, op);
-      if (op.backward_weight.empty()) {
-        memory_.EndBackward(op);
-      } else {
+      if (HasWeightGradient(op)) {
         memory_.EndInputGradient(op);
+      } else {
+        memory_.EndBackward(op);
       }
     }
   }
@@ -110,7 +118,7 @@ void ChunkRunner::WeightGradient(const Moment& moment) {
     const auto& operators = workload_.units[u].operators;
     for (std::size_t i = operators.size(); i-- > 0;) {
       const Operator& op = operators[i];
-      if (!op.backward_weight.empty()) {
+      if (HasWeightGradient(op)) {
         const TaskSpan weight = run_.WeightGradient(op, NameOf(unit, op));
         run_.EndBackward();
         memory_.BeginWeightGradient(weight, op);

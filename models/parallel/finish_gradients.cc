@@ -12,9 +12,7 @@ namespace {
 
 constexpr const char* kTied = " (tied)";
 
-bool IsTiedCopy(const ParameterTensor& parameter) {
-  return parameter.name.size() > 7 && parameter.name.ends_with(kTied);
-}
+bool IsTiedCopy(const ParameterTensor& parameter) { return parameter.name.ends_with(kTied); }
 
 }  // namespace
 
@@ -58,20 +56,16 @@ void FinishGradients::SumTiedEmbeddings() {
   const Mesh& mesh = groups_.mesh();
   const std::int64_t last = mesh.Size(MeshAxis::kPipeline) - 1;
   if (spec == nullptr || !spec->tied_embeddings || last == 0) return;
-  // Copies of the matrix: with the embedding of the first stage, with the head of the last.
-  std::int64_t elements = 0;
-  bool is_first = false;
+  // The two copies: with the embedding, registered first, and with the head.
+  std::int64_t embedding = 0, head = 0;
   for (const Workload* stage : stages_) {
     for (const ParameterTensor& p : stage->parameters) {
-      if (IsTiedCopy(p)) elements = p.elements;
+      if (IsTiedCopy(p)) head = p.elements;
     }
-    if (!stage->units.empty() && stage->units.front().name == "embedding") {
-      is_first = true;
-      if (elements == 0) elements = stage->parameters.front().elements;
-    }
+    if (stage->units.front().name == "embedding") embedding = stage->parameters.front().elements;
   }
-  const std::int64_t place = mesh.PlaceOf(global_rank_, MeshAxis::kPipeline);
-  if (elements == 0 || (!is_first && place != last)) return;
+  if ((embedding > 0) == (head > 0)) return;  // neither, or both on this rank
+  const std::int64_t elements = embedding + head;
   const DType dtype = ShardingOf(job_).gradient;
   std::vector<std::int32_t> ranks = {
       static_cast<std::int32_t>(mesh.Moved(global_rank_, MeshAxis::kPipeline, 0)),

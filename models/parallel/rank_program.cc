@@ -28,14 +28,16 @@ bool Meetings::HasPeers(const TaskGraphBuilder& graph, GroupId group) {
 }
 
 void Meetings::Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, TaskId member) {
-  if (!HasPeers(graph, group)) return;  // a folded rank meets nobody
+  // A folded rank meets nobody.
+  if (simulated_.size() == 1 || !HasPeers(graph, group)) return;
   const auto [position, is_new] = rendezvous_.try_emplace({group, call}, RendezvousId{});
   if (is_new) position->second = graph.AddRendezvous();
   graph.Join(position->second, member);
 }
 
-void Meetings::JoinTransfer(TaskGraphBuilder& graph, std::int64_t key, TaskId member) {
-  const auto [position, is_new] = transfers_.try_emplace(key, RendezvousId{});
+void Meetings::JoinTransfer(TaskGraphBuilder& graph, GroupId group, std::int64_t key,
+                            TaskId member) {
+  const auto [position, is_new] = transfers_.try_emplace({group, key}, RendezvousId{});
   if (is_new) position->second = graph.AddRendezvous();
   graph.Join(position->second, member);
 }
@@ -47,7 +49,8 @@ RankProgram::RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId ran
       rank_(rank),
       model_(model),
       queues_(model.connections),
-      compute_(AddStream("compute")) {
+      compute_(AddStream("compute")),
+      pace_(model.pace.At(0, 0)) {
   if (model.has_host) host_ = graph_.AddStream(rank_, "host");
 }
 
@@ -69,14 +72,24 @@ StreamId RankProgram::AddCommunicator(const std::string& name) {
 void RankProgram::SetPosition(Phase phase, Position position) {
   phase_ = phase;
   position_ = position;
+  pace_ = model_.pace.At(position.step, position.microstep);
 }
 
 TaskId RankProgram::AddTask(StreamId stream, const Work& work, std::string name, Site site,
                             StreamId queue) {
   graph_.SetPosition(position_);
   const LabelId label = graph_.AddLabel({std::move(name), site, phase_});
-  if (queue == kNoId<StreamId>) return graph_.AddTask(graph_.AddWork(work), label, stream);
-  return graph_.AddTask(graph_.AddWork(work), label, std::array{stream, queue});
+  if (queue == kNoId<StreamId>) return graph_.AddTask(AddWork(work), label, stream);
+  return graph_.AddTask(AddWork(work), label, std::array{stream, queue});
+}
+
+// Kernels of a slow rank are works of their own.
+WorkId RankProgram::AddWork(const Work& work) {
+  const auto* kernel = std::get_if<ComputeWork>(&work);
+  if (kernel == nullptr || pace_ == kNormalPace) return graph_.AddWork(work);
+  ComputeWork slow = *kernel;
+  slow.pace = pace_;
+  return graph_.AddWork(slow);
 }
 
 void RankProgram::Count(const HostWork& work) {
@@ -180,7 +193,7 @@ TaskId RankProgram::LaunchTransfer(StreamId stream, const CollectiveWork& work, 
   const TaskId task =
       LaunchOn(stream, kNoId<StreamId>, work, std::move(name), Site::kPipelineTransfer);
   has_transfers_ = true;
-  meetings_.JoinTransfer(graph_, key, task);
+  meetings_.JoinTransfer(graph_, work.group, key, task);
   return task;
 }
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "models/parallel/launch_queues.h"
+#include "models/spec/rank_pace.h"
 #include "sim/graph/task_graph_builder.h"
 
 namespace stepsim {
@@ -29,8 +30,8 @@ class Meetings {
   // `simulated`: global ranks, ascending.
   explicit Meetings(std::vector<std::int32_t> simulated) : simulated_(std::move(simulated)) {}
   void Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, TaskId member);
-  // The two ends of a transfer between ranks, matched by what they move.
-  void JoinTransfer(TaskGraphBuilder& graph, std::int64_t key, TaskId member);
+  // The two ends of a transfer between the ranks of a group, matched by what they move.
+  void JoinTransfer(TaskGraphBuilder& graph, GroupId group, std::int64_t key, TaskId member);
 
  private:
   bool HasPeers(const TaskGraphBuilder& graph, GroupId group);
@@ -38,7 +39,7 @@ class Meetings {
   std::vector<std::int32_t> simulated_;
   std::map<GroupId, bool> has_peers_;
   std::map<std::pair<GroupId, std::size_t>, RendezvousId> rendezvous_;
-  std::map<std::int64_t, RendezvousId> transfers_;
+  std::map<std::pair<GroupId, std::int64_t>, RendezvousId> transfers_;
 };
 
 // The kernels that do one thing, in launch order; kNoId: there are none.
@@ -52,6 +53,7 @@ struct LaunchModel {
   bool has_handovers = false;     // an event takes time from one stream to another
   bool captures_graphs = false;   // launches belong to the CUDA graph begun last
   std::int64_t connections = 32;  // hardware queues (launch_queues.h)
+  RankPace pace;                  // of the compute kernels, by micro-step
 };
 
 // Everything recorded on a stream so far.
@@ -140,6 +142,7 @@ class RankProgram {
 
   TaskId AddTask(StreamId stream, const Work& work, std::string name, Site site,
                  StreamId queue = kNoId<StreamId>);
+  WorkId AddWork(const Work& work);
   TaskId LaunchOn(StreamId stream, StreamId queue, const Work& work, std::string name, Site site);
   TaskId AddHostTask(const HostWork& work, std::string name);
   static void AddWait(std::vector<StreamEvent>& waits, StreamEvent event);
@@ -161,6 +164,7 @@ class RankProgram {
   std::map<GroupId, std::size_t> calls_;  // collectives issued so far, per group
   Phase phase_ = Phase::kOther;
   Position position_;
+  std::int32_t pace_;
   HostWork host_work_;
   std::vector<StreamEvent> host_waits_;  // what the host thread waits for before it goes on
   StreamEvent host_point_;               // what a host that is ahead has waited for

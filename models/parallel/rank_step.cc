@@ -31,6 +31,9 @@ RankStep::RankStep(const JobSpec& job, ProcessGroups& groups, RankProgram& rank,
     if (it.op == PipelineOp::kCompute && it.action.kind == ActionKind::kForward) {
       ++progress_[IndexOf(it.action.stage)].passes;
     }
+    for (const StageMove& move : it.moves) {
+      if (move.is_send && !move.is_backward) sent_.insert({move.edge, move.microbatch});
+    }
   }
 }
 
@@ -167,7 +170,7 @@ void RankStep::BeginForward(const Action& action, TaskId first) {
 }
 
 bool RankStep::Leaves(const Action& action) const {
-  return place_.program != nullptr && action.stage + 1 < place_.stages;
+  return sent_.count({action.stage, action.microbatch}) > 0;
 }
 
 // A stage's output is an input of nothing on it.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -66,7 +67,7 @@ class RankStep {
 
   std::size_t IndexOf(std::int32_t stage) const;
   Moment MomentOf(std::size_t chunk, std::int32_t step, std::int32_t count) const;
-  bool Leaves(const Action& action) const;  // its output goes to another stage
+  bool Leaves(const Action& action) const;  // its output goes to another rank
 
   const JobSpec& job_;
   ProcessGroups& groups_;
@@ -76,6 +77,7 @@ class RankStep {
   FinishGradients finish_;
   PipelinePlace place_;
   std::map<std::int32_t, StreamEvent> transfers_;                    // by number, of this step
+  std::set<std::pair<std::int32_t, std::int32_t>> sent_;  // outputs, by stage and micro-batch
   std::map<std::pair<std::int32_t, std::int32_t>, Bytes> received_;  // by stage, micro-batch
 };
 

@@ -167,6 +167,8 @@ class JobChecker {
     CheckMegatron(problems_);
     CheckMemory(problems_);
     CheckTensor(problems_);
+    CheckContext(problems_);
+    CheckSimulate(problems_);
     CheckPipeline(problems_);
   }
 

@@ -99,6 +99,9 @@ struct SimulateSpec {
   bool all_ranks = false;                   // unfold the data-parallel replicas
   std::int64_t steps = 1;                   // consecutive steps; the last one is reported
   std::optional<Duration> launch_overhead;  // another spelling of host.launch
+  std::vector<std::string> stragglers;      // "RANK:FACTOR": rank_pace.h
+  double jitter = 0;                        // of micro-steps' compute: standard deviation over mean
+  std::int64_t seed = 0;                    // of the jitter
 };
 
 struct JobSpec {

@@ -170,6 +170,16 @@ const StructTable<SimulateSpec>& SimulateFields() {
           .Range(1, 1000),
       Field("launch_overhead", &SimulateSpec::launch_overhead, "another spelling of host.launch")
           .Unset("host.launch"),
+      Field("stragglers", &SimulateSpec::stragglers,
+            "slow ranks, each RANK:FACTOR: compute kernels of that global rank take FACTOR times "
+            "as long")
+          .Aliases({"straggler"}),
+      Field("jitter", &SimulateSpec::jitter,
+            "compute varies from rank to rank and from micro-step to micro-step: standard "
+            "deviation over mean")
+          .Range(0, 0.5),
+      Field("seed", &SimulateSpec::seed, "of the jitter: the same draws for the same number")
+          .Range(0, 1e15),
   };
   return table;
 }

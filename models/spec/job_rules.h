@@ -52,6 +52,10 @@ void CheckDegrees(const JobProblems& problems);
 // Can the network be cut into tensor-parallel parts?
 void CheckTensor(const JobProblems& problems);
 
+// Can slow ranks and jitter show?
+void CheckSimulate(const JobProblems& problems);
+// Do sequence, heads and attention admit context parallelism?
+void CheckContext(const JobProblems& problems);
 // Does the pipeline's schedule admit the job, and do its layers fill the stages?
 void CheckPipeline(const JobProblems& problems);
 

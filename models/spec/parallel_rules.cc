@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "models/spec/job_rules.h"
+#include "models/spec/mesh_order.h"
 
 namespace stepsim {
 namespace {
@@ -166,6 +167,12 @@ void CheckDegrees(const JobProblems& problems) {
   if (problems.AnyInvalid({"plan.data_parallel", "plan.tensor_parallel", "plan.context_parallel",
                            "plan.pipeline_parallel"})) {
     return;
+  }
+  if (!IsMeshOrder(plan.mesh_order)) {
+    problems.Report("plan.mesh_order",
+                    fmt::format("found '{}', allowed: tp, cp, dp and pp, each once, innermost "
+                                "first; nearest valid: tp-cp-dp-pp",
+                                plan.mesh_order));
   }
   const std::int64_t ranks = plan.model_ranks();
   if (job.gpus() % ranks != 0) {

@@ -160,6 +160,14 @@ class PipelineChecker {
   }
 
   void CheckTransfers() {
+    const auto refuse = [&](std::string_view key, bool is_on) {
+      if (!is_on) return;
+      problems_.Report(fmt::format("plan.pipeline.{}", key),
+                       "found 'true', which is not modelled, allowed: 'false'");
+    };
+    refuse("variable_seq_lengths", plan_.variable_seq_lengths);
+    refuse("defer_embedding_wgrad_compute", plan_.defer_embedding_wgrad_compute);
+    refuse("overlap_forward_backward", plan_.overlap_forward_backward);
     if (!IsMegatron(job_)) return;
     const bool interleaves = ChunksPerRank(job_) > 1;
     if (plan_.overlap_p2p_comm.value_or(false) && !interleaves) {

@@ -191,11 +191,6 @@ void CheckFp32Accumulation(const JobProblems& problems) {
     problems.Report(kPath,
                     "found 'true' with num_distributed_optimizer_instances above 1, allowed: one "
                     "of the two");
-  } else if (problems.job.collectives.model == CollectiveModel::kAlphaBeta) {
-    problems.Report(
-        kPath,
-        "found 'true' with collectives.model: alpha_beta, which has no equation for its "
-        "all_to_all, allowed with: nccl");
   }
 }
 

@@ -142,22 +142,43 @@ bool Completes(const Workload& stage, std::int32_t parameter) {
   return false;
 }
 
-// A tied head without its embedding: the gradient of its copy is complete with its own backward.
-void CompleteTiedCopies(Workload* stage) {
+bool IsUsedTwice(const Workload& stage, std::int32_t parameter) {
+  for (const ModelUnit& unit : stage.units) {
+    for (const Operator& op : unit.operators) {
+      if (std::count(op.also_uses.begin(), op.also_uses.end(), parameter) > 0) return true;
+    }
+  }
+  return false;
+}
+
+// A tied embedding without its head: nobody leaves a gradient that it would have to add.
+void ForgetTiedHead(Workload* stage) {
   for (ModelUnit& unit : stage->units) {
     for (Operator& op : unit.operators) {
-      std::vector<std::int32_t> others;
-      for (const std::int32_t p : op.also_uses) {
+      const bool adds = op.name == "token_embedding" && op.weight_gradients_taken.value > 0;
+      if (!adds || IsUsedTwice(*stage, op.parameters_ready.front())) continue;
+      op.weight_gradients_taken = {};
+      op.backward_weight.pop_back();
+    }
+  }
+}
+
+// A tied head without its embedding: the gradient of its copy is complete with its own backward.
+// (With fp8 operands the cast names the weight, and the product behind it makes the gradient.)
+void CompleteTiedCopies(Workload* stage) {
+  for (ModelUnit& unit : stage->units) {
+    for (std::size_t i = 0; i < unit.operators.size(); ++i) {
+      Operator& op = unit.operators[i];
+      for (const std::int32_t p : std::exchange(op.also_uses, {})) {
         if (Completes(*stage, p)) {
-          others.push_back(p);
+          op.also_uses.push_back(p);
           continue;
         }
-        ParameterTensor& tensor = stage->parameters[static_cast<std::size_t>(p)];
-        tensor.name += " (tied)";
+        stage->parameters[static_cast<std::size_t>(p)].name += " (tied)";
         op.parameters_ready.push_back(p);
-        op.weight_gradients_made = {};
+        const bool is_behind = op.weight_gradients_made.value == 0 && i + 1 < unit.operators.size();
+        unit.operators[is_behind ? i + 1 : i].weight_gradients_made = {};
       }
-      op.also_uses = std::move(others);
     }
   }
 }
@@ -183,6 +204,7 @@ Workload StageOf(const JobSpec& job, const Workload& whole, std::size_t begin, s
       for (std::int32_t& p : op.also_uses) p = map.NumberOf(p);
     }
   }
+  ForgetTiedHead(&stage);
   CompleteTiedCopies(&stage);
   // Checkpoints do not reach over the end of a stage.
   for (ModelUnit& unit : stage.units) {

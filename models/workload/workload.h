@@ -51,12 +51,12 @@ enum class ExchangeAxis : std::uint8_t {
 
 // When an operator's exchange is issued, and what waits for it.
 enum class ExchangePlace : std::uint8_t {
-  kBeforeForward,        // its kernel reads it
-  kAfterForward,         // the operator behind it reads it
-  kBeforeBackward,       // its input gradient reads it: nothing to hide behind
-  kBesideInputGradient,  // issued before the input gradient, read by the weight gradient
-  kAfterInputGradient,   // the operator before it reads it
-  kBesideWeightGradient  // issued after the input gradient, read by the operator before it
+  kBeforeForward,         // its kernel reads it
+  kAfterForward,          // the operator behind it reads it
+  kBeforeBackward,        // its input gradient reads it: nothing to hide behind
+  kBesideInputGradient,   // issued before the input gradient, read by the weight gradient
+  kBesideWeightGradient,  // issued after the input gradient, read by the operator before it
+  kAfterInputGradient     // nothing to hide behind: the operator before it reads it
 };
 
 // Communication that belongs to an operator.

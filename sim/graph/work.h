@@ -37,6 +37,7 @@ struct ComputeWork {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;  // GEMM shape when known, else m = 0
   // Launches that this one task stands for; 0: it runs inside the kernel before it.
   std::int32_t kernels = 1;
+  std::int32_t pace = 1000;  // time over price, in thousandths: a slow rank
   auto operator<=>(const ComputeWork&) const = default;
 };
 

@@ -65,9 +65,15 @@ TEST(Ring, BroadcastAndReduce) {
   }
 }
 
-TEST(Ring, KnowsNoAllToAll) {
-  EXPECT_THROW(Ring(CollectiveOp::kAllToAll, kOneNode), InternalError);
-  EXPECT_THROW(Ring(CollectiveOp::kSendRecv, kOneNode), InternalError);
+// Pairs: n-1 rounds, each with an n-th of the bytes.
+TEST(Ring, AllToAll) {
+  EXPECT_DOUBLE_EQ(Ring(CollectiveOp::kAllToAll, kOneNode), 3 * 2 * kUs + 3.0 / 4 * 1 * kMs);
+  EXPECT_DOUBLE_EQ(Ring(CollectiveOp::kAllToAll, kTwoNodes), 7 * 5 * kUs + 7.0 / 8 * 4 * kMs);
+}
+
+TEST(Ring, SendRecv) {
+  EXPECT_DOUBLE_EQ(Ring(CollectiveOp::kSendRecv, kOneNode), 2 * kUs + 1 * kMs);
+  EXPECT_DOUBLE_EQ(Ring(CollectiveOp::kSendRecv, kOnePerNode), 5 * kUs + 4 * kMs);
 }
 
 // Inside: 2 x (3 hops + 3/4 of 1 ms). Across two nodes: 2 x (1 hop + 1/2 of 4 ms).

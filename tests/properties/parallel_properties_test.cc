@@ -1,0 +1,173 @@
+// What holds for every mixture of tensor, context, pipeline and data parallelism?
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/run_step.h"
+#include "models/simulate_job.h"
+#include "models/spec/check_job.h"
+#include "models/topology/mesh.h"
+#include "tests/support/random_job.h"
+
+namespace stepsim {
+namespace {
+
+constexpr std::uint64_t kJobs = 400;
+
+// Draws that do not follow from those of the job.
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : state_((seed + 7) * 0x9E3779B97F4A7C15ull) {}
+  template <class T>
+  T Of(const std::vector<T>& choices) {
+    state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+    return choices[(state_ >> 33) % choices.size()];
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+// Eight GPUs on two nodes, a small Llama, every degree and schedule.
+ResolvedJob ParallelJob(std::uint64_t seed) {
+  ResolvedJob resolved = testing::RandomJob(seed);
+  JobSpec& job = resolved.job;
+  Draw draw(seed);
+  job.model.network = TransformerSpec{.layers = 8,
+                                      .hidden_size = 256,
+                                      .heads = 8,
+                                      .kv_heads = draw.Of<std::int64_t>({2, 8}),
+                                      .head_dim = 32,
+                                      .ffn_size = 512,
+                                      .gated_mlp = true,
+                                      .vocab_size = 1024,
+                                      .tied_embeddings = draw.Of<bool>({false, true})};
+  job.attention = AttentionKind::kFlash;
+  job.recompute = {};
+  job.recompute.granularity =
+      draw.Of<RecomputeGranularity>({RecomputeGranularity::kNone, RecomputeGranularity::kFull});
+  job.batch = {.micro_batch_size = 1, .sequence_length = 256};
+  job.nodes = 2;
+  job.gpus_per_node = job.hardware.gpus_per_node = 4;
+  ParallelPlan& plan = job.plan;
+  plan = {};
+  plan.strategy = draw.Of<std::string>({"ddp", "fsdp2", "megatron", "zero", "none"});
+  plan.zero.stage = 1;
+  plan.megatron.use_distributed_optimizer = draw.Of<bool>({false, true});
+  plan.megatron.overlap_grad_reduce = draw.Of<bool>({false, true});
+  plan.megatron.overlap_param_gather = plan.megatron.use_distributed_optimizer &&
+                                       plan.megatron.overlap_grad_reduce &&
+                                       draw.Of<bool>({false, true});
+  plan.tensor_parallel = draw.Of<std::int64_t>({1, 2});
+  plan.context_parallel = draw.Of<std::int64_t>({1, 1, 2});
+  plan.pipeline_parallel = draw.Of<std::int64_t>({1, 2, 4});
+  while (plan.model_ranks() > 8) plan.pipeline_parallel /= 2;
+  plan.data_parallel = job.replicas();
+  plan.tensor.sequence_parallel = draw.Of<bool>({false, true});
+  plan.mesh_order = draw.Of<std::string>({"tp-cp-dp-pp", "tp-cp-pp-dp", "pp-dp-cp-tp"});
+  plan.pipeline.schedule = draw.Of<std::string>(
+      {"1f1b", "gpipe", "interleaved_1f1b", "zb1p", "zbv", "dualpipev", "looped_bfs", "v_half"});
+  plan.pipeline.runtime =
+      draw.Of<PipelineRuntime>({PipelineRuntime::kAuto, PipelineRuntime::kMegatron});
+  job.batch.gradient_accumulation_steps = plan.pipeline_parallel * draw.Of<std::int64_t>({1, 2, 3});
+  return resolved;
+}
+
+template <class Check>
+void ForEachJob(Check check) {
+  std::size_t tried = 0;
+  for (std::uint64_t seed = 0; seed < kJobs; ++seed) {
+    ResolvedJob job = ParallelJob(seed);
+    if (!IsPossible(job.job)) continue;  // dualpipev with too few micro-batches and its like
+    ++tried;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    check(job);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(tried, kJobs / 2);  // else the jobs no longer say anything
+}
+
+// The identity holds to the picosecond, which AccountWindow checks; the step is none of its parts.
+TEST(Parallel, EveryPicosecondIsAccountedFor) {
+  ForEachJob([](const ResolvedJob& job) {
+    const StepReport report = RunStep(job).report;
+    EXPECT_EQ(static_cast<std::int64_t>(report.ranks.size()), job.job.plan.pipeline_parallel);
+    for (const RankAccount& rank : report.ranks) {
+      EXPECT_EQ(rank.step, rank.compute + rank.contention + rank.exposed_total() + rank.peer_wait +
+                               rank.bubble + rank.host + rank.idle);
+      EXPECT_GT(rank.compute, Duration::zero());
+    }
+  });
+}
+
+TEST(Parallel, MemoryIsGivenBack) {
+  ForEachJob([](const ResolvedJob& job) {
+    const SimulatedStep step = SimulateJob(job.job, BuildWorkload(job.job));
+    std::map<std::pair<std::size_t, std::string>, std::int64_t> left;
+    for (const MemoryEvent& event : step.graph.memory_events()) {
+      left[{Index(step.graph.rank(event.task)), step.graph.memory_categories()[event.category]}] +=
+          event.delta.value;
+    }
+    for (const auto& [key, bytes] : left) {
+      EXPECT_EQ(bytes, 0) << "rank " << key.first << ": " << key.second << ", "
+                          << job.job.plan.strategy << ", " << job.job.plan.pipeline.schedule;
+    }
+  });
+}
+
+// One rank per stage stands for its tensor, context and data parallel peers. (In a ring of keys and
+// values the ranks differ by the shapes of their kernels: here they exchange heads.)
+TEST(Parallel, FoldedRanksAreAllRanks) {
+  std::uint64_t count = 0;
+  ForEachJob([&](ResolvedJob job) {
+    if (++count % 4 != 0) return;
+    job.job.plan.context.comm_type = ContextExchange::kAllToAll;
+    job.job.contention = ContentionMode::kFull;
+    const StepReport folded = RunStep(job).report;
+    job.job.simulate.all_ranks = true;
+    const StepReport all = RunStep(job).report;
+    ASSERT_EQ(static_cast<std::int64_t>(all.ranks.size()), job.job.gpus());
+    for (std::size_t r = 0; r < all.ranks.size(); ++r) {
+      // The folded rank that stands for it: the one with its place along the pipeline.
+      const Mesh mesh(job.job.plan, job.job.gpus());
+      const auto stage =
+          static_cast<std::size_t>(mesh.PlaceOf(static_cast<std::int64_t>(r), MeshAxis::kPipeline));
+      EXPECT_EQ(all.ranks[r].step, folded.ranks[stage].step) << r;
+      EXPECT_EQ(all.ranks[r].compute, folded.ranks[stage].compute) << r;
+      EXPECT_EQ(all.ranks[r].communication, folded.ranks[stage].communication) << r;
+    }
+  });
+}
+
+// However the network is cut up, the matrix products are the same.
+TEST(Parallel, RanksShareTheProducts) {
+  ForEachJob([](const ResolvedJob& job) {
+    if (job.job.plan.context_parallel > 1 || job.job.recompute.IsOn()) return;
+    JobSpec alone = job.job;
+    alone.plan.tensor_parallel = alone.plan.pipeline_parallel = 1;
+    const auto products = [](const JobSpec& spec) {
+      const SimulatedStep step = SimulateJob(spec, BuildWorkload(spec));
+      std::int32_t last = 0;
+      for (const TaskId t : AllIds<TaskId>(step.graph.task_count())) {
+        last = std::max(last, step.graph.position(t).step);
+      }
+      double flops = 0;
+      for (const TaskId t : AllIds<TaskId>(step.graph.task_count())) {
+        const auto* work = std::get_if<ComputeWork>(&step.graph.work(t));
+        if (work == nullptr || step.graph.position(t).step != last) continue;
+        if (work->compute_class == ComputeClass::kGemm) flops += work->flops.value;
+      }
+      return flops;
+    };
+    const double tensor = static_cast<double>(job.job.plan.tensor_parallel);
+    const bool keeps_heads = TransformerOf(job.job)->kv_heads % job.job.plan.tensor_parallel == 0;
+    if (!keeps_heads) return;
+    EXPECT_DOUBLE_EQ(products(job.job) * tensor, products(alone));
+  });
+}
+
+}  // namespace
+}  // namespace stepsim
