@@ -5,6 +5,16 @@
 #include <utility>
 
 namespace stepsim {
+namespace {
+
+// A collective of the library; copies and barriers in symmetric memory are launched like kernels.
+bool IsLibraryCall(const Work& work) {
+  const auto* collective = std::get_if<CollectiveWork>(&work);
+  return collective == nullptr ||
+         (collective->op != CollectiveOp::kPeerCopy && collective->op != CollectiveOp::kBarrier);
+}
+
+}  // namespace
 
 // Does a simulated rank of the group meet another one?
 bool Meetings::HasPeers(const TaskGraphBuilder& graph, GroupId group) {
@@ -99,8 +109,10 @@ TaskId RankProgram::LaunchFromHost(Stream& stream, const Work& work) {
   HostWork host;
   if (const auto* kernel = std::get_if<ComputeWork>(&work)) {
     host.launches = kernel->kernels;
-  } else {
+  } else if (IsLibraryCall(work)) {
     host.collective_calls = 1;
+  } else {
+    host.launches = 1;
   }
   const bool is_launched =
       host.launches + host.collective_calls > 0;  // else: inside another kernel

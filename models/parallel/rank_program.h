@@ -87,6 +87,12 @@ class RankProgram {
   // communicator runs its calls in launch order); kNoId where the stream has it to itself.
   TaskId LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name, Site site,
                           StreamId communicator = kNoId<StreamId>);
+  // A copy between this rank's memory and a peer's: not a call that the peers join. Those of one
+  // `engine` (AddCommunicator) run one after the other in launch order.
+  TaskId LaunchCopy(StreamId stream, const CollectiveWork& work, std::string name, Site site,
+                    StreamId engine) {
+    return LaunchOn(stream, engine, work, std::move(name), site);
+  }
   // The same, of what the stream made last: the collective depends on it, not only on its place.
   TaskId LaunchCollectiveOfLast(StreamId stream, const CollectiveWork& work, std::string name,
                                 Site site, StreamId communicator = kNoId<StreamId>);

@@ -157,6 +157,10 @@ inline bool Uses(const JobSpec& job, std::string_view strategy) {
   return job.plan.strategy == strategy;
 }
 
+// Of tensor parallelism (plan.tensor): as Megatron-LM's layers do it, or as DTensor does.
+bool HidesInputGradients(const JobSpec& job);
+bool RegathersInput(const JobSpec& job);
+
 HostTimes TimesOf(const JobSpec& job);
 KernelMode LossKernels(const JobSpec& job);
 StreamPriority PriorityOf(const JobSpec& job);  // of the communication streams

@@ -45,7 +45,12 @@ const StructTable<TensorPlan>& TensorFields() {
             "PyTorch's symmetric memory; user_buffers: Transformer Engine's tp_comm_overlap")
           .Aliases({"tp_comm_overlap"}),
       Field("async_input_gradient", &P::async_input_gradient,
-            "the collectives of input gradients run beside weight gradients"),
+            "the collectives of input gradients run beside weight gradients")
+          .Unset("true, but with PyTorch's FSDP, whose DTensor waits at once"),
+      Field("regather_input", &P::regather_input,
+            "sequence parallelism: keep a shard of what a product gathered and gather it again in "
+            "backward; false: keep it whole")
+          .Unset("true, but with PyTorch's FSDP, whose DTensor keeps it whole"),
       Field("vocabulary_parallel_loss", &P::vocabulary_parallel_loss,
             "cross entropy over logits that stay cut along the vocabulary; false: gathered first")
           .Aliases({"loss_parallel"}),

@@ -23,7 +23,10 @@ enum class TensorOverlap {
 struct TensorPlan {
   std::optional<bool> sequence_parallel;  // unset: true where tensor_parallel > 1
   TensorOverlap overlap = TensorOverlap::kNone;
-  bool async_input_gradient = true;  // collectives of backward beside gradients' products
+  // Collectives of backward beside gradients' products; unset: Megatron's yes, DTensor's no.
+  std::optional<bool> async_input_gradient;
+  // Keep a shard of a gathered input and gather it again in backward; unset: the same.
+  std::optional<bool> regather_input;
   bool vocabulary_parallel_loss = true;
   // Transformer Engine's user buffers (tp_comm_*).
   bool bulk_wgrad = true;

@@ -23,6 +23,7 @@ struct LocalTransformer {
   std::int64_t tokens = 1;         // batch x sequence: of attention and the products
   std::int64_t stream_tokens = 1;  // of norms, dropouts, residuals: cut by sequence parallelism
   bool has_sequence_parallel = false;
+  bool regathers_input = true;  // of column-parallel products, in backward
 };
 
 // Rows of the vocabulary over all ranks: padded so that every rank has equally many.

@@ -48,7 +48,7 @@ std::vector<std::int32_t> TransformerOperators::AddParallelLinears(
 void TransformerOperators::AddLinear(const LinearModule& linear, LinearCut cut, std::int64_t rows,
                                      int gradients_to_add, LinearInput input) {
   // The input as it is kept: a gathered one is gathered again.
-  const bool is_gathered = cut == LinearCut::kColumn && local_.has_sequence_parallel;
+  const bool is_gathered = cut == LinearCut::kColumn && local_.regathers_input;
   const std::int64_t kept = (is_gathered ? rows / local_.tensor_ranks : rows) * linear.in;
   const bool casts = OperandType() != parameter_;
   const bool casts_input =
