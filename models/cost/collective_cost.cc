@@ -92,6 +92,8 @@ double BusFactor(CollectiveOp op, std::int64_t ranks) {
     case CollectiveOp::kBroadcast:
     case CollectiveOp::kReduce:
     case CollectiveOp::kSendRecv:
+    case CollectiveOp::kPeerCopy:
+    case CollectiveOp::kBarrier:
       break;
   }
   return 1;

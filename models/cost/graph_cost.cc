@@ -7,6 +7,7 @@
 #include "models/cost/collective_cost.h"
 #include "models/cost/host_cost.h"
 #include "models/cost/kernel_cost.h"
+#include "models/cost/symmetric_memory_cost.h"
 #include "models/topology/placement.h"
 #include "sim/base/check.h"
 
@@ -43,11 +44,13 @@ class Pricer {
   }
 
   PricedWork operator()(const CollectiveWork& work) const {
+    const bool is_library = work.op != CollectiveOp::kPeerCopy && work.op != CollectiveOp::kBarrier;
     const CollectiveCost cost =
-        collective_({work.op, work.bytes, work.dtype, placements_[work.group]});
+        is_library ? collective_({work.op, work.bytes, work.dtype, placements_[work.group]})
+                   : PriceSymmetric(work.op, work.bytes, job_.hardware);
     Occupancy occupancy;
     occupancy.kind = TaskKind::kTransfer;
-    occupancy.sms = cost.sms;
+    occupancy.sms = work.sms > 0 ? work.sms : cost.sms;
     occupancy.intra = cost.intra_share;
     occupancy.network = cost.network_share;
     if (cost.seconds > 0) occupancy.hbm = cost.hbm_bytes / cost.seconds;

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "models/parallel/async_tensor.h"
+#include "models/parallel/user_buffers.h"
 #include "models/spec/context_split.h"
 
 namespace stepsim {
@@ -12,23 +14,43 @@ OperatorRunner::OperatorRunner(const JobSpec& job, ProcessGroups& groups, RankPr
 
 TaskSpan OperatorRunner::Forward(const Operator& op, const std::string& name,
                                  std::string_view suffix) {
-  Issue(op, name, ExchangePlace::kBeforeForward, /*waits=*/true);
+  const Exchange* gather = Hidden(op, ExchangePlace::kBeforeForward);
+  const Exchange* scatter = Hidden(op, ExchangePlace::kAfterForward);
+  if (gather == nullptr) Issue(op, name, ExchangePlace::kBeforeForward, /*waits=*/true);
   TaskSpan kernels;
   if (op.steps != nullptr) {
     kernels = Ring().Forward(*op.steps, name, suffix);
+  } else if (gather != nullptr || scatter != nullptr) {
+    kernels = Hide(gather != nullptr ? *gather : *scatter, op.forward, name + std::string(suffix));
   } else {
     kernels.first = rank_.Launch(rank_.compute(), op.forward, name + std::string(suffix));
     kernels.last = kernels.first;
   }
-  Issue(op, name, ExchangePlace::kAfterForward, /*waits=*/true);
+  if (scatter == nullptr) Issue(op, name, ExchangePlace::kAfterForward, /*waits=*/true);
+  if (op.host_reads) rank_.BlockHost(rank_.Record(rank_.compute()));
   return kernels;
 }
 
 TaskSpan OperatorRunner::InputGradient(const Operator& op, const std::string& name) {
-  Issue(op, name, ExchangePlace::kBeforeBackward, /*waits=*/true);
-  Issue(op, name, ExchangePlace::kBesideInputGradient, !job_.plan.tensor.async_input_gradient);
-  const TaskSpan kernels = op.steps != nullptr ? Ring().Backward(*op.steps, name)
-                                               : LaunchAll(op.backward_input, name + ".dgrad");
+  const Exchange* gather = Hidden(op, ExchangePlace::kBeforeBackward);
+  const Exchange* scatter = Hidden(op, ExchangePlace::kBesideWeightGradient);
+  if (gather == nullptr) Issue(op, name, ExchangePlace::kBeforeBackward, /*waits=*/true);
+  Issue(op, name, ExchangePlace::kBesideInputGradient, !HidesInputGradients(job_));
+  TaskSpan kernels;
+  if (op.steps != nullptr) {
+    kernels = Ring().Backward(*op.steps, name);
+  } else if (gather != nullptr || scatter != nullptr) {
+    // What is added to the product comes before it where the sum is scattered.
+    const std::vector<ComputeWork> rest(op.backward_input.begin() + 1, op.backward_input.end());
+    const TaskSpan before = LaunchAll(scatter != nullptr ? rest : Works{}, name + ".dgrad");
+    kernels =
+        Hide(gather != nullptr ? *gather : *scatter, op.backward_input.front(), name + ".dgrad");
+    if (before.first != kNoId<TaskId>) kernels.first = before.first;
+    const TaskSpan behind = LaunchAll(scatter != nullptr ? Works{} : rest, name + ".dgrad");
+    if (behind.last != kNoId<TaskId>) kernels.last = behind.last;
+  } else {
+    kernels = LaunchAll(op.backward_input, name + ".dgrad");
+  }
   Issue(op, name, ExchangePlace::kAfterInputGradient, /*waits=*/true);
   return kernels;
 }
@@ -37,7 +59,9 @@ TaskSpan OperatorRunner::InputGradient(const Operator& op, const std::string& na
 // first before it goes on.
 TaskSpan OperatorRunner::WeightGradient(const Operator& op, const std::string& name) {
   std::vector<StreamEvent> read = std::exchange(pending_, {});
-  Issue(op, name, ExchangePlace::kBesideWeightGradient, !job_.plan.tensor.async_input_gradient);
+  if (Hidden(op, ExchangePlace::kBesideWeightGradient) == nullptr) {
+    Issue(op, name, ExchangePlace::kBesideWeightGradient, !HidesInputGradients(job_));
+  }
   for (StreamEvent& event : read) rank_.Wait(rank_.compute(), std::move(event));
   return LaunchAll(op.backward_weight, name + ".wgrad");
 }
@@ -54,8 +78,10 @@ void OperatorRunner::Issue(const Operator& op, const std::string& name, Exchange
     if (exchange.place != place) continue;
     Axis& axis = AxisOf(exchange.axis);
     rank_.Wait(axis.stream, rank_.Record(rank_.compute()));
-    rank_.LaunchCollective(axis.stream, {exchange.op, exchange.dtype, exchange.bytes, axis.group},
-                           name + " " + exchange.name, axis.site);
+    rank_.LaunchCollective(
+        axis.stream,
+        {exchange.op, exchange.dtype, exchange.bytes, axis.group, SmsOf(exchange, place)},
+        name + " " + exchange.name, axis.site);
     StreamEvent done = rank_.Record(axis.stream);
     if (waits) {
       rank_.Wait(rank_.compute(), std::move(done));
@@ -63,6 +89,64 @@ void OperatorRunner::Issue(const Operator& op, const std::string& name, Exchange
       pending_.push_back(std::move(done));
     }
   }
+}
+
+// Bulk collectives of user buffers are kernels of Transformer Engine.
+std::int32_t OperatorRunner::SmsOf(const Exchange& exchange, ExchangePlace place) const {
+  const TensorPlan& plan = job_.plan.tensor;
+  if (plan.overlap != TensorOverlap::kUserBuffers || exchange.axis != ExchangeAxis::kTensor) {
+    return 0;
+  }
+  const bool is_bulk = (place == ExchangePlace::kBesideInputGradient && plan.bulk_dgrad) ||
+                       (place == ExchangePlace::kBesideWeightGradient && plan.bulk_wgrad);
+  return is_bulk ? UserBuffers::kSms : 0;
+}
+
+// Which exchange of this place runs inside the product that reads or writes it? nullptr: none.
+const Exchange* OperatorRunner::Hidden(const Operator& op, ExchangePlace place) const {
+  const TensorPlan& plan = job_.plan.tensor;
+  if (plan.overlap == TensorOverlap::kNone || op.steps != nullptr) return nullptr;
+  const bool is_forward =
+      place == ExchangePlace::kBeforeForward || place == ExchangePlace::kAfterForward;
+  if (!is_forward && op.backward_input.empty()) return nullptr;
+  const ComputeWork& product = is_forward ? op.forward : op.backward_input.front();
+  if (product.compute_class != ComputeClass::kGemm) return nullptr;
+  for (const Exchange& exchange : op.exchanges) {
+    if (exchange.place != place || exchange.axis != ExchangeAxis::kTensor) continue;
+    const bool gathers =
+        place == ExchangePlace::kBeforeForward || place == ExchangePlace::kBeforeBackward;
+    if (exchange.op != (gathers ? CollectiveOp::kAllGather : CollectiveOp::kReduceScatter)) {
+      continue;
+    }
+    if (plan.overlap == TensorOverlap::kAsync) return &exchange;
+    if (op.name == "head")
+      return nullptr;  // Megatron-LM's output layer is not Transformer Engine's
+    const bool is_on = gathers                                 ? plan.overlap_ag
+                       : place == ExchangePlace::kAfterForward ? plan.overlap_rs
+                                                               : plan.overlap_rs_dgrad;
+    return is_on ? &exchange : nullptr;
+  }
+  return nullptr;
+}
+
+TaskSpan OperatorRunner::Hide(const Exchange& exchange, const ComputeWork& product,
+                              const std::string& name) {
+  const GroupId group = AxisOf(ExchangeAxis::kTensor).group;
+  const std::int64_t ranks = job_.plan.tensor_parallel;
+  const bool gathers = exchange.op == CollectiveOp::kAllGather;
+  if (job_.plan.tensor.overlap == TensorOverlap::kAsync) {
+    AsyncTensor async(rank_, group, ranks);
+    // The weight gradient reads a gathered dy, and x where that is not gathered again.
+    const bool is_read_later =
+        exchange.place == ExchangePlace::kBeforeBackward || !RegathersInput(job_);
+    return gathers ? async.GatherAndMultiply(exchange, product, is_read_later, name)
+                   : async.MultiplyAndScatter(product, exchange, name);
+  }
+  UserBuffers buffers(rank_, group, ranks, job_.plan.tensor);
+  if (gathers) return buffers.RingGather(exchange, product, name);
+  return exchange.place == ExchangePlace::kAfterForward
+             ? buffers.PipelinedScatter(product, exchange, name)
+             : buffers.RingScatter(product, exchange, name);
 }
 
 OperatorRunner::Axis& OperatorRunner::AxisOf(ExchangeAxis which) {
@@ -95,6 +179,12 @@ OperatorRunner::Axis& OperatorRunner::AxisOf(ExchangeAxis which) {
               {},
               Site::kTensorParallel,
               "etp"};
+      break;
+    case ExchangeAxis::kExperts:
+      axis = {groups_.Of(mesh.ExpertRanks(global_rank_), "etp-ep", "experts of a layer"),
+              {},
+              Site::kExpertParallel,
+              "etp-ep"};
       break;
   }
   axis.stream = rank_.AddStream("nccl " + axis.name);
@@ -132,7 +222,7 @@ RingAttention OperatorRunner::Ring() {
   return {rank_, axis.stream, axis.group, place};
 }
 
-TaskSpan OperatorRunner::LaunchAll(const std::vector<ComputeWork>& works, const std::string& name) {
+TaskSpan OperatorRunner::LaunchAll(const Works& works, const std::string& name) {
   TaskSpan span;
   for (const ComputeWork& work : works) {
     span.last = rank_.Launch(rank_.compute(), work, name);

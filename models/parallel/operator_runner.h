@@ -47,7 +47,13 @@ class OperatorRunner {
   Axis& AxisOf(ExchangeAxis axis);
   // Issues those of one place; compute waits for them when `waits`, else EndBackward does.
   void Issue(const Operator& op, const std::string& name, ExchangePlace place, bool waits);
-  TaskSpan LaunchAll(const std::vector<ComputeWork>& works, const std::string& name);
+  using Works = std::vector<ComputeWork>;
+  TaskSpan LaunchAll(const Works& works, const std::string& name);
+
+  // plan.tensor.overlap: collectives inside the products that read or write their tensors.
+  const Exchange* Hidden(const Operator& op, ExchangePlace place) const;
+  TaskSpan Hide(const Exchange& exchange, const ComputeWork& product, const std::string& name);
+  std::int32_t SmsOf(const Exchange& exchange, ExchangePlace place) const;
 
   // Of the ranks that swap heads, or of the ring between them.
   Axis ContextAxis(bool of_ring) const;
@@ -57,7 +63,7 @@ class OperatorRunner {
   ProcessGroups& groups_;
   RankProgram& rank_;
   std::int64_t global_rank_;
-  std::array<Axis, 5> axes_;
+  std::array<Axis, 6> axes_;
   std::vector<StreamEvent> pending_;  // that compute has still to wait for
 };
 

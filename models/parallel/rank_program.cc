@@ -5,6 +5,16 @@
 #include <utility>
 
 namespace stepsim {
+namespace {
+
+// A collective of the library; copies and barriers in symmetric memory are launched like kernels.
+bool IsLibraryCall(const Work& work) {
+  const auto* collective = std::get_if<CollectiveWork>(&work);
+  return collective == nullptr ||
+         (collective->op != CollectiveOp::kPeerCopy && collective->op != CollectiveOp::kBarrier);
+}
+
+}  // namespace
 
 // Does a simulated rank of the group meet another one?
 bool Meetings::HasPeers(const TaskGraphBuilder& graph, GroupId group) {
@@ -25,8 +35,9 @@ void Meetings::Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, Ta
   graph.Join(position->second, member);
 }
 
-void Meetings::JoinTransfer(TaskGraphBuilder& graph, std::int64_t key, TaskId member) {
-  const auto [position, is_new] = transfers_.try_emplace(key, RendezvousId{});
+void Meetings::JoinTransfer(TaskGraphBuilder& graph, GroupId group, std::int64_t key,
+                            TaskId member) {
+  const auto [position, is_new] = transfers_.try_emplace({group, key}, RendezvousId{});
   if (is_new) position->second = graph.AddRendezvous();
   graph.Join(position->second, member);
 }
@@ -98,8 +109,10 @@ TaskId RankProgram::LaunchFromHost(Stream& stream, const Work& work) {
   HostWork host;
   if (const auto* kernel = std::get_if<ComputeWork>(&work)) {
     host.launches = kernel->kernels;
-  } else {
+  } else if (IsLibraryCall(work)) {
     host.collective_calls = 1;
+  } else {
+    host.launches = 1;
   }
   const bool is_launched =
       host.launches + host.collective_calls > 0;  // else: inside another kernel
@@ -180,7 +193,7 @@ TaskId RankProgram::LaunchTransfer(StreamId stream, const CollectiveWork& work, 
   const TaskId task =
       LaunchOn(stream, kNoId<StreamId>, work, std::move(name), Site::kPipelineTransfer);
   has_transfers_ = true;
-  meetings_.JoinTransfer(graph_, key, task);
+  meetings_.JoinTransfer(graph_, work.group, key, task);
   return task;
 }
 

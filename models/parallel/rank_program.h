@@ -30,8 +30,8 @@ class Meetings {
   // `simulated`: global ranks, ascending.
   explicit Meetings(std::vector<std::int32_t> simulated) : simulated_(std::move(simulated)) {}
   void Join(TaskGraphBuilder& graph, GroupId group, std::size_t call, TaskId member);
-  // The two ends of a transfer between ranks, matched by what they move.
-  void JoinTransfer(TaskGraphBuilder& graph, std::int64_t key, TaskId member);
+  // The two ends of a transfer between the ranks of a group, matched by what they move.
+  void JoinTransfer(TaskGraphBuilder& graph, GroupId group, std::int64_t key, TaskId member);
 
  private:
   bool HasPeers(const TaskGraphBuilder& graph, GroupId group);
@@ -39,7 +39,7 @@ class Meetings {
   std::vector<std::int32_t> simulated_;
   std::map<GroupId, bool> has_peers_;
   std::map<std::pair<GroupId, std::size_t>, RendezvousId> rendezvous_;
-  std::map<std::int64_t, RendezvousId> transfers_;
+  std::map<std::pair<GroupId, std::int64_t>, RendezvousId> transfers_;
 };
 
 // The kernels that do one thing, in launch order; kNoId: there are none.
@@ -87,6 +87,12 @@ class RankProgram {
   // communicator runs its calls in launch order); kNoId where the stream has it to itself.
   TaskId LaunchCollective(StreamId stream, const CollectiveWork& work, std::string name, Site site,
                           StreamId communicator = kNoId<StreamId>);
+  // A copy between this rank's memory and a peer's: not a call that the peers join. Those of one
+  // `engine` (AddCommunicator) run one after the other in launch order.
+  TaskId LaunchCopy(StreamId stream, const CollectiveWork& work, std::string name, Site site,
+                    StreamId engine) {
+    return LaunchOn(stream, engine, work, std::move(name), site);
+  }
   // The same, of what the stream made last: the collective depends on it, not only on its place.
   TaskId LaunchCollectiveOfLast(StreamId stream, const CollectiveWork& work, std::string name,
                                 Site site, StreamId communicator = kNoId<StreamId>);

@@ -34,6 +34,7 @@ RankOrders ZbvOrder(const ScheduleShape& shape);
 RankOrders SailZbvOrder(const ScheduleShape& shape);
 
 // v_half.cc: ZB-V's placement with half and a third of its memory.
+ShapeProblem SlotPlanRule(const ScheduleShape& shape);
 RankOrders VHalfOrder(const ScheduleShape& shape);
 RankOrders VMinOrder(const ScheduleShape& shape);
 

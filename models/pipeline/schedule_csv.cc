@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "models/pipeline/check_schedule.h"
 #include "sim/base/nearest.h"
 #include "sim/base/units.h"
 
@@ -56,7 +57,9 @@ std::string DidYouMean(std::string_view name) {
 // One cell, or one action of a pair.
 class CellReader {
  public:
-  CellReader(std::string_view text, Place place) : text_(text), place_(std::move(place)) {}
+  // `name` is the file's.
+  CellReader(std::string_view text, const std::string& name, ScheduleFile::Cell cell)
+      : text_(text), name_(name), cell_(cell) {}
 
   Action Read() {
     Action action;
@@ -96,13 +99,13 @@ class CellReader {
   }
 
   [[noreturn]] void Fail(const std::string& found, const std::string& allowed) const {
-    Place place = place_;
-    place.column += static_cast<int>(at_);
+    const Place place{name_, cell_.line, cell_.column + static_cast<int>(at_)};
     throw ConfigError(place, "found " + found + " in " + Quoted(text_) + ", allowed: " + allowed);
   }
 
   std::string_view text_;
-  Place place_;
+  const std::string& name_;
+  ScheduleFile::Cell cell_;
   std::size_t at_ = 0;
 };
 
@@ -132,6 +135,8 @@ class TableReader {
   }
 
  private:
+  using Cell = ScheduleFile::Cell;
+
   PipelineSchedule& schedule() { return file_.schedule; }
 
   void ReadRow(std::string_view row, int line) {
@@ -141,51 +146,55 @@ class TableReader {
                         "found more than " + std::to_string(kMostRanks) + " lines, one per rank");
     }
     schedule().ranks.emplace_back();
-    file_.places.emplace_back();
+    file_.cells.emplace_back();
     for (std::size_t begin = 0; begin <= row.size();) {
       const std::size_t end = std::min(row.find(',', begin), row.size());
-      ReadCell(row.substr(begin, end - begin),
-               {schedule().name, line, static_cast<int>(begin) + 1});
+      ReadCell(row.substr(begin, end - begin), {line, static_cast<int>(begin) + 1});
       begin = end + 1;
     }
   }
 
-  std::int32_t Rank() const { return static_cast<std::int32_t>(file_.places.size()); }
+  std::int32_t Rank() const { return static_cast<std::int32_t>(file_.cells.size()); }
 
-  void ReadCell(std::string_view cell, Place place) {
+  void ReadCell(std::string_view text, Cell cell) {
     constexpr std::string_view kBlanks = " \t";
-    const std::size_t begin = std::min(cell.find_first_not_of(kBlanks), cell.size());
-    cell.remove_prefix(begin);
-    place.column += static_cast<int>(begin);
-    cell = cell.substr(0, cell.find_last_not_of(kBlanks) + 1);
-    if (cell.empty()) return;
-    if (cell.front() == '(') return ReadPair(cell, place);
-    Keep(CellReader(cell, place).Read(), place);
+    const std::size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
+    text.remove_prefix(begin);
+    cell.column += static_cast<int>(begin);
+    text = text.substr(0, text.find_last_not_of(kBlanks) + 1);
+    if (text.empty()) return;
+    if (text.front() == '(') return ReadPair(text, cell);
+    Keep(Read(text, cell), cell);
   }
 
   // "(0F7;7B3)OVERLAP_F_B"
-  void ReadPair(std::string_view cell, const Place& place) {
-    const std::size_t middle = cell.find(';'), end = cell.find(')');
-    const bool is_pair = middle != std::string_view::npos && end != std::string_view::npos &&
-                         middle < end && cell.substr(end + 1) == kOverlap;
-    if (!is_pair) {
-      throw ConfigError(place, "found " + Quoted(cell) + ", allowed: (0F1;1B0)OVERLAP_F_B");
-    }
-    Place second = place;
-    second.column += static_cast<int>(middle) + 1;
-    const Action forward = CellReader(cell.substr(1, middle - 1), place).Read();
-    Action backward = CellReader(cell.substr(middle + 1, end - middle - 1), second).Read();
-    if (forward.kind != ActionKind::kForward || backward.kind != ActionKind::kBackward) {
-      throw ConfigError(place, "found " + Quoted(cell) + ", allowed: an F and a B together");
-    }
+  void ReadPair(std::string_view text, Cell cell) {
+    const auto check = [&](bool is_right, const char* allowed) {
+      if (is_right) return;
+      throw ConfigError({schedule().name, cell.line, cell.column},
+                        "found " + Quoted(text) + ", allowed: " + allowed);
+    };
+    const std::size_t middle = text.find(';'), end = text.find(')');
+    check(middle < end && end != std::string_view::npos && text.substr(end + 1) == kOverlap,
+          "(0F1;1B0)OVERLAP_F_B");
+    const Cell first{cell.line, cell.column + 1};
+    const Cell second{cell.line, cell.column + static_cast<int>(middle) + 1};
+    const Action forward = Read(text.substr(1, middle - 1), first);
+    Action backward = Read(text.substr(middle + 1, end - middle - 1), second);
+    check(forward.kind == ActionKind::kForward && backward.kind == ActionKind::kBackward,
+          "an F and a B together");
     backward.overlaps_previous = true;
-    Keep(forward, place);
+    Keep(forward, first);
     Keep(backward, second);
   }
 
-  void Keep(const Action& action, const Place& place) {
+  Action Read(std::string_view text, Cell cell) {
+    return CellReader(text, schedule().name, cell).Read();
+  }
+
+  void Keep(const Action& action, Cell cell) {
     schedule().ranks.back().push_back(action);
-    file_.places.back().push_back(place);
+    file_.cells.back().push_back(cell);
   }
 
   std::string_view text_;
@@ -203,17 +212,17 @@ struct Extent {
 
 Extent ExtentOf(const ScheduleFile& file) {
   Extent extent;
-  for (std::size_t rank = 0; rank < file.places.size(); ++rank) {
-    for (std::size_t i = 0; i < file.places[rank].size(); ++i) {
+  for (std::size_t rank = 0; rank < file.cells.size(); ++rank) {
+    for (std::size_t i = 0; i < file.cells[rank].size(); ++i) {
       const Action& a = file.schedule.ranks[rank][i];
       extent.forwards += a.kind == ActionKind::kForward ? 1 : 0;
       if (a.stage > extent.stage) {
         extent.stage = a.stage;
-        extent.stage_place = file.places[rank][i];
+        extent.stage_place = file.PlaceOf(rank, i);
       }
       if (a.microbatch > extent.microbatch) {
         extent.microbatch = a.microbatch;
-        extent.microbatch_place = file.places[rank][i];
+        extent.microbatch_place = file.PlaceOf(rank, i);
       }
     }
   }
@@ -270,6 +279,11 @@ void ChoosePlacement(PipelineSchedule& schedule, std::int32_t stages) {
 
 }  // namespace
 
+Place ScheduleFile::PlaceOf(std::size_t rank, std::size_t action) const {
+  const Cell& cell = cells[rank][action];
+  return {schedule.name, cell.line, cell.column};
+}
+
 ScheduleFile ReadScheduleCsv(std::string_view text, const std::string& file_name) {
   ScheduleFile file = TableReader(text, file_name).Read();
   const Extent extent = ExtentOf(file);
@@ -291,6 +305,19 @@ ScheduleFile ReadScheduleCsv(std::string_view text, const std::string& file_name
     }
   }
   return file;
+}
+
+std::vector<Diagnostic> ProblemsOf(const ScheduleFile& file) {
+  std::vector<Diagnostic> problems;
+  for (const ScheduleProblem& problem : InvalidActions(file.schedule)) {
+    const auto& cells = file.cells[problem.rank];
+    Place place{file.schedule.name, cells.empty() ? 1 : cells.front().line, 1};
+    if (problem.action != ScheduleProblem::kNone) {
+      place = file.PlaceOf(problem.rank, problem.action);
+    }
+    problems.push_back({std::move(place), problem.message});
+  }
+  return problems;
 }
 
 std::string WriteScheduleCsv(const PipelineSchedule& schedule) {

@@ -19,14 +19,22 @@
 namespace stepsim {
 
 struct ScheduleFile {
-  PipelineSchedule schedule;
-  std::vector<std::vector<Place>> places;  // of every action
+  PipelineSchedule schedule;  // its name is the file's
+  struct Cell {
+    int line = 0, column = 0;
+  };
+  std::vector<std::vector<Cell>> cells;  // where every action stands
+
+  Place PlaceOf(std::size_t rank, std::size_t action) const;
 };
 
 // The shape and the placement of stages follow from the cells. Throws ConfigError: the first cell
-// that is wrong, with file:line:column, or what makes the table as a whole no schedule. Whether it
-// can run is for check_schedule.h to say.
+// that is wrong, with file:line:column, or what makes the table as a whole no schedule.
 ScheduleFile ReadScheduleCsv(std::string_view text, const std::string& file_name);
+
+// What keeps it from being one pass of every micro-batch through every stage (InvalidActions of
+// check_schedule.h), each at its cell; what is missing at the line of its rank.
+std::vector<Diagnostic> ProblemsOf(const ScheduleFile& file);
 
 std::string WriteScheduleCsv(const PipelineSchedule& schedule);
 

@@ -45,7 +45,12 @@ const StructTable<TensorPlan>& TensorFields() {
             "PyTorch's symmetric memory; user_buffers: Transformer Engine's tp_comm_overlap")
           .Aliases({"tp_comm_overlap"}),
       Field("async_input_gradient", &P::async_input_gradient,
-            "the collectives of input gradients run beside weight gradients"),
+            "the collectives of input gradients run beside weight gradients")
+          .Unset("true, but with PyTorch's FSDP, whose DTensor waits at once"),
+      Field("regather_input", &P::regather_input,
+            "sequence parallelism: keep a shard of what a product gathered and gather it again in "
+            "backward; false: keep it whole")
+          .Unset("true, but with PyTorch's FSDP, whose DTensor keeps it whole"),
       Field("vocabulary_parallel_loss", &P::vocabulary_parallel_loss,
             "cross entropy over logits that stay cut along the vocabulary; false: gathered first")
           .Aliases({"loss_parallel"}),
@@ -147,6 +152,10 @@ const StructTable<ExpertPlan>& ExpertFields() {
           .Above(0)
           .AtMost(1000)
           .Aliases({"moe_expert_capacity_factor"}),
+      Field("pad_to_capacity", &P::pad_to_capacity,
+            "an expert's input is filled up to its capacity: sizes are known beforehand, and the "
+            "host does not wait for them")
+          .Aliases({"moe_pad_expert_input_to_capacity"}),
       Field("imbalance", &P::imbalance, "tokens of the busiest rank over the mean of all")
           .Range(1, 1024),
       Field("shared_expert_overlap", &P::shared_expert_overlap,

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -14,6 +15,9 @@ namespace {
 constexpr std::string_view kDegrees = "tensor_parallel x context_parallel x pipeline_parallel";
 
 bool HasNoTensor(const JobSpec& job) { return job.plan.tensor_parallel == 1; }
+// PyTorch's tensor parallelism comes with its FSDP; the other strategies are Megatron-LM's and
+// DeepSpeed's, which share their layers.
+bool UsesDTensor(const JobSpec& job) { return Uses(job, "fsdp1") || Uses(job, "fsdp2"); }
 bool HasNoContext(const JobSpec& job) { return job.plan.context_parallel == 1; }
 bool HasNoPipeline(const JobSpec& job) { return job.plan.pipeline_parallel == 1; }
 bool HasNoUserBuffers(const JobSpec& job) {
@@ -61,6 +65,7 @@ class TensorChecker {
     CheckKeyHeads(spec->heads, spec->kv_heads);
     CheckDivides("ffn_size", "model.transformer.ffn_size", spec->ffn_size);
     CheckSequence();
+    CheckOverlapStaysOnANode();
     const bool needs_cut_sequence = job_.plan.tensor.overlap != TensorOverlap::kNone;
     if (needs_cut_sequence && !job_.plan.sequence_parallel()) {
       Report("plan.tensor.overlap",
@@ -113,6 +118,22 @@ class TensorChecker {
            tokens, parts, nearest);
   }
 
+  // Peers' memory is read over NVLink or PCIe, not over the network.
+  void CheckOverlapStaysOnANode() const {
+    if (job_.plan.tensor.overlap == TensorOverlap::kNone ||
+        problems_.AnyInvalid({"gpus_per_node", "plan.mesh_order"})) {
+      return;
+    }
+    const bool is_inner = job_.plan.mesh_order.rfind("tp", 0) == 0;
+    if (is_inner && job_.gpus_per_node % ranks_ == 0) return;
+    Report("plan.tensor.overlap",
+           "tensor_parallel ({}) ranks must share a node of {} GPUs, innermost in mesh_order '{}', "
+           "to read each other's memory; nearest valid: none, or tensor_parallel {}",
+           ranks_, job_.gpus_per_node, job_.plan.mesh_order,
+           fmt::join(NearestDivisors(job_.gpus_per_node, std::min(ranks_, job_.gpus_per_node)),
+                     " or "));
+  }
+
   static constexpr std::string_view kDegree = "plan.tensor_parallel";
 
   const JobProblems& problems_;
@@ -121,6 +142,14 @@ class TensorChecker {
 };
 
 }  // namespace
+
+bool HidesInputGradients(const JobSpec& job) {
+  return job.plan.tensor.async_input_gradient.value_or(!UsesDTensor(job));
+}
+
+bool RegathersInput(const JobSpec& job) {
+  return job.plan.tensor.regather_input.value_or(!UsesDTensor(job));
+}
 
 std::span<const IneffectiveKey> IneffectiveParallelKeys() { return kRows; }
 

@@ -23,7 +23,10 @@ enum class TensorOverlap {
 struct TensorPlan {
   std::optional<bool> sequence_parallel;  // unset: true where tensor_parallel > 1
   TensorOverlap overlap = TensorOverlap::kNone;
-  bool async_input_gradient = true;  // collectives of backward beside gradients' products
+  // Collectives of backward beside gradients' products; unset: Megatron's yes, DTensor's no.
+  std::optional<bool> async_input_gradient;
+  // Keep a shard of a gathered input and gather it again in backward; unset: the same.
+  std::optional<bool> regather_input;
   bool vocabulary_parallel_loss = true;
   // Transformer Engine's user buffers (tp_comm_*).
   bool bulk_wgrad = true;
@@ -78,6 +81,7 @@ struct ExpertPlan {
   ExpertDispatcher dispatcher = ExpertDispatcher::kAllToAll;
   std::int64_t tensor_parallel = 0;       // of the experts; 0: that of the others
   std::optional<double> capacity_factor;  // tokens above it are dropped; unset: none are
+  bool pad_to_capacity = false;           // every expert's input has the size of its capacity
   double imbalance = 1;                   // tokens of the busiest rank over the mean
   bool shared_expert_overlap = false;     // the shared expert beside the dispatch
   bool overlap_microbatches = false;      // beside the other direction of another micro-batch

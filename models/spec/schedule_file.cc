@@ -34,12 +34,7 @@ void ReadScheduleFile(JobSpec& job, const ConfigSource& source, FieldReading& re
     for (const Diagnostic& d : error.diagnostics()) reading.diagnostics.Add(d.place, d.message);
     return;
   }
-  for (const ScheduleProblem& problem : InvalidActions(read.schedule)) {
-    const bool has_place = problem.action != ScheduleProblem::kNone;
-    reading.diagnostics.Add(has_place ? read.places[problem.rank][problem.action]
-                                      : Place{file.name, static_cast<int>(problem.rank) + 1, 0},
-                            problem.message);
-  }
+  for (const Diagnostic& d : ProblemsOf(read)) reading.diagnostics.Add(d.place, d.message);
   if (!reading.diagnostics.empty()) return;
   const std::string cycle = WaitCycle(read.schedule);
   if (!cycle.empty()) {

@@ -57,6 +57,18 @@ Flops AttentionShape::forward_flops() const {
   return Flops{2 * 2.0 * Real(batch) * Real(heads) * Real(head_dim) * pairs()};
 }
 
+ComputeWork RowsOf(const ComputeWork& product, std::int64_t parts) {
+  if (product.m > 0) {
+    return GemmWork(product.dtype, product.output,
+                    {(product.m + parts - 1) / parts, product.n, product.k, product.batch},
+                    product.pass);
+  }
+  ComputeWork part = product;
+  part.flops = Flops{product.flops.value / Real(parts)};
+  part.bytes = Bytes{product.bytes.value / parts};
+  return part;
+}
+
 ComputeWork AttentionForwardWork(const AttentionShape& shape, DType dtype) {
   // read q, k, v; write the output
   return AttentionWork(shape, dtype, Pass::kForward, shape.forward_flops(), 2);

@@ -25,6 +25,9 @@ ComputeWork GemmWork(DType dtype, DType output, const GemmShape& shape, Pass pas
 ComputeWork GemmWork(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k,
                      Pass pass = Pass::kForward);
 
+// A product cut along its rows, as one of `parts`: a kernel of its own with the whole of B.
+ComputeWork RowsOf(const ComputeWork& product, std::int64_t parts);
+
 struct AttentionShape {
   std::int64_t batch = 1;
   std::int64_t sequence = 1;

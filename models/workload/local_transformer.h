@@ -14,6 +14,7 @@ namespace stepsim {
 struct LocalTransformer {
   // A network whose heads, MLP width and vocabulary are those of this rank: RegisterModules makes
   // the local tensors of it. Row-parallel biases and norms are whole.
+  // Of experts only the shared one: how the others are dealt out says ExpertShare.
   TransformerSpec spec;
   std::int64_t tensor_ranks = 1;
   std::int64_t vocabulary = 1;  // padded rows over all ranks
@@ -22,6 +23,7 @@ struct LocalTransformer {
   std::int64_t tokens = 1;         // batch x sequence: of attention and the products
   std::int64_t stream_tokens = 1;  // of norms, dropouts, residuals: cut by sequence parallelism
   bool has_sequence_parallel = false;
+  bool regathers_input = true;  // of column-parallel products, in backward
 };
 
 // Rows of the vocabulary over all ranks: padded so that every rank has equally many.

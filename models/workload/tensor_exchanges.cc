@@ -18,10 +18,11 @@ void TensorExchanges::AroundColumn(ColumnPlace place, DType dtype, std::int64_t 
     return;
   }
   if (place.is_first) Add(kBeforeForward, kAllGather, dtype, elements, "x", op);
-  if (place.is_last) Add(kBesideInputGradient, kAllGather, dtype, elements, "x", op);
+  if (place.is_last && regathers_input_)
+    Add(kBesideInputGradient, kAllGather, dtype, elements, "x", op);
   if (place.is_first) Add(kBesideWeightGradient, kReduceScatter, dtype, elements, "dx", op);
-  op->forward_workspace += SizeOf(dtype, elements);       // x
-  op->backward_workspace += SizeOf(dtype, 2 * elements);  // x and dx
+  if (regathers_input_) op->forward_workspace += SizeOf(dtype, elements);          // x
+  op->backward_workspace += SizeOf(dtype, (regathers_input_ ? 2 : 1) * elements);  // x and dx
 }
 
 void TensorExchanges::AroundRow(DType dtype, std::int64_t elements, Operator* op) const {

@@ -8,6 +8,7 @@
 //   column           -                             all_reduce dx beside the weight gradient
 //   row              all_reduce y behind it        -
 //
+// DTensor keeps the gathered x instead of a second gather (plan.tensor.regather_input).
 // SP: sequence parallelism. Columns: qkv, fc1, head; rows: proj, fc2, the cut token table.
 // Linears that read one input (q, k, v) share its exchanges: gathered before the first of them in
 // forward and in backward; its gradient is summed over them first and exchanged with the last.
@@ -31,7 +32,9 @@ struct ColumnPlace {
 class TensorExchanges {
  public:
   explicit TensorExchanges(const LocalTransformer& local)
-      : is_on_(local.tensor_ranks > 1), has_sequence_parallel_(local.has_sequence_parallel) {}
+      : is_on_(local.tensor_ranks > 1),
+        has_sequence_parallel_(local.has_sequence_parallel),
+        regathers_input_(local.regathers_input) {}
 
   bool is_on() const { return is_on_; }
 
@@ -60,6 +63,7 @@ class TensorExchanges {
 
   bool is_on_;
   bool has_sequence_parallel_;
+  bool regathers_input_;
 };
 
 }  // namespace stepsim

@@ -10,9 +10,9 @@ std::string_view ToString(ComputeClass compute_class) {
 }
 
 std::string_view ToString(CollectiveOp op) {
-  constexpr std::array<std::string_view, 7> kNames = {"all_reduce", "all_gather", "reduce_scatter",
+  constexpr std::array<std::string_view, 9> kNames = {"all_reduce", "all_gather", "reduce_scatter",
                                                       "all_to_all", "broadcast",  "reduce",
-                                                      "send_recv"};
+                                                      "send_recv", "peer_copy", "barrier"};
   return kNames[static_cast<std::size_t>(op)];
 }
 

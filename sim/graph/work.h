@@ -49,6 +49,8 @@ enum class CollectiveOp : std::uint8_t {
   kBroadcast,
   kReduce,
   kSendRecv,
+  kPeerCopy,  // one rank's part, pulled from or pushed to a peer's memory; no kernel of a library
+  kBarrier,   // a small kernel in which all ranks wait for the last one
 };
 std::string_view ToString(CollectiveOp op);  // "all_reduce", ...
 
@@ -58,6 +60,7 @@ struct CollectiveWork {
   Bytes
       bytes;  // as nccl-tests counts it: all_reduce = the buffer, all_gather = the gathered output
   GroupId group{};
+  std::int32_t sms = 0;  // held by a kernel of its own make; 0: as the library chooses
   auto operator<=>(const CollectiveWork&) const = default;
 };
 

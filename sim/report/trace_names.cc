@@ -35,8 +35,9 @@ bool StartsWithReservedWord(std::string_view text) {
 
 // "AllReduce_Sum_f32": NCCL names the operation and, where it reduces, the operator and the type.
 std::string KernelFunction(const CollectiveWork& work) {
-  constexpr std::array<std::string_view, 7> kFunctions = {
-      "AllReduce", "AllGather", "ReduceScatter", "SendRecv", "Broadcast", "Reduce", "SendRecv"};
+  constexpr std::array<std::string_view, 9> kFunctions = {
+      "AllReduce", "AllGather", "ReduceScatter", "SendRecv", "Broadcast",
+      "Reduce",    "SendRecv",  "Memcpy PtoP",   "Barrier"};
   constexpr std::array<std::string_view, 7> kTypes = {"f32",    "f32", "bf16", "f16",
                                                       "f8e4m3", "i32", "i64"};
   const std::string_view function = kFunctions[static_cast<std::size_t>(work.op)];
@@ -75,6 +76,8 @@ std::string ComputeKernelName(std::string_view label) {
 std::string CollectiveKernelName(const CollectiveWork& work, const CollectiveChoice& choice) {
   constexpr std::string_view kArguments = "(ncclDevKernelArgsStorage<4096ul>)";
   const std::string function = KernelFunction(work);
+  if (work.op == CollectiveOp::kPeerCopy) return function + " (Device -> Device)";
+  if (work.op == CollectiveOp::kBarrier) return "symmetric_memory_barrier";
   // NCCL runs every point-to-point call in one kernel, whatever the algorithm.
   if (function == "SendRecv") return fmt::format("ncclDevKernel_SendRecv{}", kArguments);
   return fmt::format("ncclDevKernel_{}{}{}{}", function, UpperSuffix(choice.algorithm),
@@ -84,9 +87,10 @@ std::string CollectiveKernelName(const CollectiveWork& work, const CollectiveCho
 std::string OpaqueTransferName(std::string_view label) { return fmt::format("nccl:{}", label); }
 
 std::string_view ProfilerCollectiveName(CollectiveOp op) {
-  constexpr std::array<std::string_view, 7> kNames = {
-      "allreduce", "_allgather_base", "_reduce_scatter_base", "all_to_all", "broadcast",
-      "reduce",    "send_recv"};
+  constexpr std::array<std::string_view, 9> kNames = {
+      "allreduce",  "_allgather_base", "_reduce_scatter_base",
+      "all_to_all", "broadcast",       "reduce",
+      "send_recv",  "copy_",           "barrier"};
   return kNames[static_cast<std::size_t>(op)];
 }
 

@@ -214,7 +214,8 @@ TEST_F(Cli, UnknownCommandsAndOptionsHaveAHint) {
   std::ostringstream out, err;
   EXPECT_EQ(RunCli({"rum"}, {in, out, err, false, 0, ""}), kExitInput);
   EXPECT_EQ(err.str(),
-            "error: unknown command 'rum', allowed: run, cost, validate, list, describe, schema; "
+            "error: unknown command 'rum', allowed: run, cost, validate, schedule, list, describe, "
+            "schema; "
             "did you mean "
             "'run'?\n");
   const Answer option = Ask({"run", "x.yaml", "--exprt", "y"});

@@ -199,8 +199,8 @@ TEST(PipelinePropertiesTest, VHalfAndVMinTradeMemoryForBubble) {
     const double bubble = 6.0 * (p - 1);
     for (const RankReplay& rank : half.ranks) EXPECT_LE(rank.peak_live, p + 2);
     for (const RankReplay& rank : min.ranks) EXPECT_LE(rank.peak_live, 2 * p / 3 + 3);
-    EXPECT_LE(half.longest_span() - 24 * p, 0.6 * bubble + 3) << p;
-    EXPECT_LE(min.longest_span() - 24 * p, 2.0 / 3 * bubble + 3) << p;
+    EXPECT_LE(half.longest_span() - 24 * p, 0.6 * bubble) << p;
+    EXPECT_LE(min.longest_span() - 24 * p, 2.0 / 3 * bubble) << p;
   }
 }
 

@@ -110,17 +110,10 @@ Asked MakeByName(const ScheduleOptions& options) {
   return {row.Make(shape), &row};
 }
 
-// Problems with the places of their cells; a missing action has that of its rank's line.
 Asked ReadFromFile(const std::string& path) {
   ScheduleFile file = ReadScheduleCsv(ReadTable(path), path);
-  Diagnostics diagnostics;
-  for (const ScheduleProblem& problem : InvalidActions(file.schedule)) {
-    const std::vector<Place>& places = file.places[problem.rank];
-    Place place{path, places.empty() ? 1 : places.front().line, 1};
-    if (problem.action != ScheduleProblem::kNone) place = places[problem.action];
-    diagnostics.Add(place, problem.message);
-  }
-  diagnostics.ThrowIfAny();
+  std::vector<Diagnostic> problems = ProblemsOf(file);
+  if (!problems.empty()) throw ConfigError(std::move(problems));
   return {std::move(file.schedule), nullptr};
 }
 
@@ -170,6 +163,9 @@ std::string Facts(const Asked& asked, const ScheduleReplay& replay, const ChunkT
   const double idle = replay.ranks.front().idle, busy = replay.ranks.front().busy;
   const double span = replay.longest_span();
   std::string text = "checked      every micro-batch passes every stage once; no deadlock\n";
+  if (asked.row == nullptr && ComputeOnly(asked.schedule).ranks != asked.schedule.ranks) {
+    text += "             sends, receives, gathers and reductions of the file are not looked at\n";
+  }
   text += fmt::format("makespan     {}, with free transfers\n", Number(replay.makespan));
   text += fmt::format("bubble       {} of it idle per rank, {}\n",
                       PerRank(replay, [](const RankReplay& r) { return r.idle; }),

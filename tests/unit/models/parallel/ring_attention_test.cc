@@ -35,8 +35,8 @@ std::int64_t TimeOf(const Work& work, const AttentionSteps& attention, std::int6
   return std::get<CollectiveWork>(work).bytes.value / attention.keys().value * keys;
 }
 
-RingRun Run(const AttentionSteps& attention, std::int64_t keys, bool is_forward,
-            std::int64_t place) {
+RingRun RunRing(const AttentionSteps& attention, std::int64_t keys, bool is_forward,
+                std::int64_t place) {
   TaskGraphBuilder builder;
   Meetings meetings(std::vector<std::int32_t>{0});
   const GroupId group = builder.AddGroup({"cp", "context parallel", {0, 1, 2, 3}});
@@ -68,10 +68,10 @@ RingRun Run(const AttentionSteps& attention, std::int64_t keys, bool is_forward,
 }
 
 RingRun Forward(std::int64_t ring, std::int64_t keys) {
-  return Run(Attention(ring), keys, true, 0);
+  return RunRing(Attention(ring), keys, true, 0);
 }
 RingRun Backward(std::int64_t ring, std::int64_t keys) {
-  return Run(Attention(ring), keys, false, 0);
+  return RunRing(Attention(ring), keys, false, 0);
 }
 
 // Two steps, the last correction, two sums of outputs: 10 + 10 + 1 + 2.
@@ -130,21 +130,21 @@ TEST(RingAttention, BackwardOfFour) {
 // Two pieces on two streams. Forward: the first one's copy runs beside the second. Backward: the
 // sums of dk and dv follow each other.
 TEST(RingAttention, OfGatheredKeysIsTwoPieces) {
-  const RingRun forward = Run(Attention(4, /*gathers=*/true), 0, true, 0);
+  const RingRun forward = RunRing(Attention(4, /*gathers=*/true), 0, true, 0);
   EXPECT_EQ(forward.steps, (Times{0, 10}));
   EXPECT_TRUE(forward.transfers.empty());
   EXPECT_EQ(forward.makespan, 21);
-  const RingRun backward = Run(Attention(4, /*gathers=*/true), 0, false, 0);
+  const RingRun backward = RunRing(Attention(4, /*gathers=*/true), 0, false, 0);
   EXPECT_EQ(backward.steps, (Times{0, 10}));
   EXPECT_EQ(backward.makespan, 22);
 }
 
 // Not balanced: rank 0 of four has one step to compute, and sends on what it gets all the same.
 TEST(RingAttention, EarlyRanksSkipStepsWithoutBalance) {
-  const RingRun first = Run(Attention(4, false, false), 6, true, 0);
+  const RingRun first = RunRing(Attention(4, false, false), 6, true, 0);
   EXPECT_EQ(first.steps, (Times{0}));
   EXPECT_EQ(first.transfers, (Times{0, 6, 12}));
-  const RingRun last = Run(Attention(4, false, false), 6, true, 3);
+  const RingRun last = RunRing(Attention(4, false, false), 6, true, 3);
   EXPECT_EQ(last.steps, (Times{0, 10, 20, 30}));
 }
 

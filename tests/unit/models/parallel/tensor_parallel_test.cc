@@ -150,6 +150,127 @@ TEST(TensorParallel, TwoCollectivesPerLayerAndDirectionExposed) {
   EXPECT_EQ(ExposedUnits(run, kDurations, Site::kTensorParallel), (2 + 2) * 8);
 }
 
+// ---- Fused with their products ----
+
+// A product of 20 units on four ranks beside the exchange of 12.
+Workload OneProduct(ExchangePlace place, CollectiveOp collective) {
+  Operator op;
+  op.name = "fc";
+  op.forward = {.compute_class = ComputeClass::kGemm, .flops = {20}};
+  op.exchanges = {{place, ExchangeAxis::kTensor, collective, DType::kBf16, Bytes{4 * 12}, "x"}};
+  Workload workload;
+  workload.units = {{"unit", {op}, {}}};
+  return workload;
+}
+
+JobSpec Overlapped(TensorOverlap overlap) {
+  JobSpec job = Gpt();
+  job.plan.tensor.overlap = overlap;
+  return job;
+}
+
+// The example's: a pull and the copy of the own shard take 3, a barrier 1, the sum 2.
+StepRun RunFused(const JobSpec& job, const Workload& workload) {
+  TaskGraph graph = BuildStep(job, workload).graph;
+  TaskCosts costs(graph.work_count());
+  const auto ends_with = [](const std::string& name, const std::string& end) {
+    return name.size() >= end.size() &&
+           name.compare(name.size() - end.size(), end.size(), end) == 0;
+  };
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    const std::string& name = graph.label(t).name;
+    const auto* kernel = std::get_if<ComputeWork>(&graph.work(t));
+    std::int64_t units = 0;
+    if (ends_with(name, " barrier")) units = 1;
+    if (ends_with(name, " pull") || ends_with(name, " send") || ends_with(name, " memory")) {
+      units = 3;
+    }
+    if (ends_with(name, " sum")) units = 2;
+    if (kernel != nullptr && kernel->flops.value > 0) {
+      units = static_cast<std::int64_t>(kernel->flops.value);
+    }
+    if (ends_with(name, " x")) units = 4;
+    costs[graph.work_id(t)].isolated = kVecUnit * units;
+  }
+  Timeline timeline = Simulate(graph, costs);
+  StepRun run{std::move(graph), std::move(timeline), 0, {}};
+  run.makespan = run.timeline.makespan.time_since_epoch() / kVecUnit;
+  for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+    const TaskId task = t;
+    const auto* kernel = std::get_if<ComputeWork>(&run.graph.work(task));
+    const bool is_optimizer = kernel != nullptr && run.graph.label(task).name == "optimizer";
+    if (is_optimizer) continue;
+    run.starts.emplace_back(run.graph.label(task).name,
+                            run.timeline.start[task].time_since_epoch() / kVecUnit);
+  }
+  return run;
+}
+
+TEST(AsyncTensor, GatherMatchesTheSpecification) {
+  const StepRun run = RunFused(Overlapped(TensorOverlap::kAsync),
+                               OneProduct(ExchangePlace::kBeforeForward, CollectiveOp::kAllGather));
+  ExpectLineByLine(run, Example("async-tp-ag-matmul-n4"));
+}
+
+TEST(AsyncTensor, ScatterMatchesTheSpecification) {
+  const StepRun run =
+      RunFused(Overlapped(TensorOverlap::kAsync),
+               OneProduct(ExchangePlace::kAfterForward, CollectiveOp::kReduceScatter));
+  ExpectLineByLine(run, Example("async-tp-matmul-rs-n4"));
+}
+
+// What backward reads again is made as well: the own shard is copied twice.
+TEST(AsyncTensor, KeepsTheGatheredInputOfDTensor) {
+  JobSpec job = Overlapped(TensorOverlap::kAsync);
+  job.plan.tensor.regather_input = false;
+  const StepRun run =
+      RunFused(job, OneProduct(ExchangePlace::kBeforeForward, CollectiveOp::kAllGather));
+  EXPECT_EQ(run.Count("unit.fc.forward own shard"), 1);
+}
+
+// Four parts of 5 while parts of 3 travel: the product is never kept waiting, 4 x 5.
+TEST(UserBuffers, RingHidesEveryTransfer) {
+  const StepRun run = RunFused(Overlapped(TensorOverlap::kUserBuffers),
+                               OneProduct(ExchangePlace::kBeforeForward, CollectiveOp::kAllGather));
+  EXPECT_EQ(run.Count("unit.fc.forward send"), 3);
+  EXPECT_EQ(run.Start("unit.fc.forward 0"), 0);
+  EXPECT_EQ(run.Start("unit.fc.forward 1"), 3);  // on the next stream, as soon as it is here
+  EXPECT_EQ(run.Start("unit.fc.forward 3"), 9);
+}
+
+// Rows in four parts, three streams for the products, the collectives in order on one.
+TEST(UserBuffers, PipelineReducesPartsInOrder) {
+  const StepRun run =
+      RunFused(Overlapped(TensorOverlap::kUserBuffers),
+               OneProduct(ExchangePlace::kAfterForward, CollectiveOp::kReduceScatter));
+  std::vector<std::int32_t> sms;
+  std::int64_t bytes = 0;
+  for (const CollectiveWork& work : CollectivesOf(run, Site::kTensorParallel)) {
+    sms.push_back(work.sms);
+    bytes += work.bytes.value;
+  }
+  EXPECT_EQ(sms, (std::vector<std::int32_t>{16, 16, 16, 32}));
+  EXPECT_EQ(bytes, 4 * 12);
+}
+
+TEST(UserBuffers, BulkCollectivesHoldSixteenSms) {
+  JobSpec job = Overlapped(TensorOverlap::kUserBuffers);
+  const StepRun run = RunJob(job, ExampleLayer(job), kDurations);
+  std::int64_t bulk = 0;
+  for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+    const auto* work = std::get_if<CollectiveWork>(&run.graph.work(t));
+    const std::string& name = run.graph.label(t).name;
+    const bool is_beside =
+        name == "layers.0.qkv all_gather x" || name == "layers.0.qkv reduce_scatter dx" ||
+        name == "layers.0.fc1 all_gather x" || name == "layers.0.fc1 reduce_scatter dx";
+    if (!is_beside) continue;
+    EXPECT_EQ(work->sms, 16) << name;
+    ++bulk;
+  }
+  EXPECT_EQ(bulk, 4);
+  EXPECT_EQ(run.Count("layers.0.proj reduce_scatter y"), 0);  // in four parts
+}
+
 // ---- Volumes of a whole step, as nccl-tests counts them ----
 
 std::int64_t Sent(const StepRun& run, CollectiveOp op) {

@@ -26,9 +26,18 @@ TEST(ScheduleCsvTest, ReadsCellsAndTheirPlaces) {
   const ScheduleFile file = ReadScheduleCsv("0F0,, 0B0\r\n1F0,1I0,1W0\n", "s.csv");
   EXPECT_EQ(file.schedule.ranks[0],
             (std::vector<Action>{{ActionKind::kForward, 0, 0}, {ActionKind::kBackward, 0, 0}}));
-  EXPECT_EQ(file.places[0][1].ToString(), "s.csv:1:7");
-  EXPECT_EQ(file.places[1][2].ToString(), "s.csv:2:9");
+  EXPECT_EQ(file.PlaceOf(0, 1).ToString(), "s.csv:1:7");
+  EXPECT_EQ(file.PlaceOf(1, 2).ToString(), "s.csv:2:9");
   EXPECT_TRUE(file.schedule.splits_backward);
+}
+
+TEST(ScheduleCsvTest, ProblemsHaveTheirPlaces) {
+  const auto problems =
+      ProblemsOf(ReadScheduleCsv("0F0,0B0,(0F1;0B0)OVERLAP_F_B\n\n1F0,1F1,1B0\n", "s.csv"));
+  ASSERT_EQ(problems.size(), 3u);
+  EXPECT_EQ(problems[0].ToString(), "s.csv:1:14: found 0B0 a second time");
+  EXPECT_EQ(problems[1].ToString(), "s.csv:1:1: rank 0 never runs 0B1");
+  EXPECT_EQ(problems[2].ToString(), "s.csv:3:1: rank 1 never runs 1B1");
 }
 
 TEST(ScheduleCsvTest, FindsShapeAndPlacement) {

@@ -13,7 +13,7 @@ namespace {
 
 using Sets = std::vector<std::string>;
 
-StepReport Run(const std::string& type, std::int64_t tokens, Sets sets = {}) {
+StepReport ReportOf(const std::string& type, std::int64_t tokens, Sets sets = {}) {
   sets.insert(sets.end(), {"model=llama-3-8b", "plan.context_parallel=4", "memory.limit=10000GiB",
                            "plan.context.comm_type=" + type,
                            "batch.sequence_length=" + std::to_string(tokens)});
@@ -30,9 +30,9 @@ double Exposed(const StepReport& report) {
 // nothing hides, however long.
 TEST(ContextParallelStep, OnlyARingHides) {
   const std::int64_t tokens = 65536;
-  const double ring = Exposed(Run("p2p", tokens));
-  const double gather = Exposed(Run("all_gather", tokens));
-  const double swap = Exposed(Run("a2a", tokens));
+  const double ring = Exposed(ReportOf("p2p", tokens));
+  const double gather = Exposed(ReportOf("all_gather", tokens));
+  const double swap = Exposed(ReportOf("a2a", tokens));
   EXPECT_LT(ring, 0.05 * gather);
   EXPECT_LT(ring, 0.05 * swap);
 }
@@ -42,7 +42,7 @@ TEST(ContextParallelStep, OnlyARingHides) {
 TEST(ContextParallelStep, ShortSequencesExposeTheRing) {
   const Sets across = {"plan.mesh_order=tp-dp-cp-pp", "gpus_per_node=4", "nodes=4"};
   const auto share = [&](std::int64_t tokens) {
-    const StepReport report = Run("p2p", tokens, across);
+    const StepReport report = ReportOf("p2p", tokens, across);
     return Exposed(report) / report.step_time_s();
   };
   EXPECT_GT(share(4096), 4 * share(131072));
@@ -57,7 +57,7 @@ TEST(ContextParallelStep, FoldedIsUnfolded) {
     return sets;
   };
   const auto time = [&](const std::string& type, const Sets& sets) {
-    return Run(type, 16384, with(sets)).account().step;
+    return ReportOf(type, 16384, with(sets)).account().step;
   };
   EXPECT_EQ(time("a2a", {}), time("a2a", {"simulate.ranks=all"}));
   // Balanced: the same pairs everywhere, in kernels of other shapes.
@@ -74,7 +74,7 @@ TEST(ContextParallelStep, WithoutBalanceAllWaitForTheLastRank) {
   const auto with = [&](const char* ranks) {
     Sets more = sets;
     more.push_back(ranks);
-    return Run("p2p", 65536, more);
+    return ReportOf("p2p", 65536, more);
   };
   const StepReport folded = with("simulate.ranks=folded");
   const StepReport all = with("simulate.ranks=all");
@@ -82,7 +82,7 @@ TEST(ContextParallelStep, WithoutBalanceAllWaitForTheLastRank) {
   ASSERT_EQ(all.ranks.size(), 16u);
   EXPECT_GT(all.ranks[0].peer_wait, all.ranks[3].peer_wait);
   EXPECT_LT(all.ranks[0].compute, all.ranks[3].compute);
-  const StepReport balanced = Run("p2p", 65536, {"model.transformer.layers=4"});
+  const StepReport balanced = ReportOf("p2p", 65536, {"model.transformer.layers=4"});
   EXPECT_GT(folded.step_time_s(), balanced.step_time_s());
 }
 
