@@ -33,6 +33,7 @@ const Sets kOneBucket = {"simulate.ranks=all",
                          "plan.ddp.bucket_cap_mb=100000",
                          "plan.ddp.first_bucket_mb=100000",
                          "plan.ddp.broadcast_buffers=false",
+                         "plan.ddp.gradient_as_bucket_view=true",
                          "optimizer=none"};
 
 // Four ranks, one 20 % slow: the others wait exactly for what it computes longer.
