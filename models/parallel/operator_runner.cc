@@ -27,6 +27,7 @@ TaskSpan OperatorRunner::Forward(const Operator& op, const std::string& name,
     kernels.last = kernels.first;
   }
   if (scatter == nullptr) Issue(op, name, ExchangePlace::kAfterForward, /*waits=*/true);
+  if (op.host_reads) rank_.BlockHost(rank_.Record(rank_.compute()));
   return kernels;
 }
 
@@ -183,6 +184,12 @@ OperatorRunner::Axis& OperatorRunner::AxisOf(ExchangeAxis which) {
               {},
               Site::kTensorParallel,
               "etp"};
+      break;
+    case ExchangeAxis::kExperts:
+      axis = {groups_.Of(mesh.ExpertRanks(global_rank_), "etp-ep", "experts of a layer"),
+              {},
+              Site::kExpertParallel,
+              "etp-ep"};
       break;
   }
   axis.stream = rank_.AddStream("nccl " + axis.name);

@@ -63,7 +63,7 @@ class OperatorRunner {
   ProcessGroups& groups_;
   RankProgram& rank_;
   std::int64_t global_rank_;
-  std::array<Axis, 5> axes_;
+  std::array<Axis, 6> axes_;
   std::vector<StreamEvent> pending_;  // that compute has still to wait for
 };
 

@@ -3,8 +3,9 @@
 // pattern of slots, one operation long each, and the next one follows six slots later (two
 // forwards, two input and two weight gradients per rank); the pattern is chosen so that no two ever
 // meet. How far apart a rank's forward and backward lie in it is how many micro-batches the rank
-// stores. At both ends, where the pattern is not full, operations then move into earlier holes. (sail-sg's scheduler
-// repeats this for the end, which helps where there are about as many micro-batches as ranks.)
+// stores. At both ends, where the pattern is not full, operations then move into earlier holes.
+// (sail-sg's scheduler repeats this for the drain, which helps where there are about as many
+// micro-batches as ranks.)
 #include <algorithm>
 #include <array>
 #include <deque>

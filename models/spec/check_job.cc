@@ -90,7 +90,8 @@ std::vector<std::span<const IneffectiveKey>> AllRules() {
           IneffectiveZeroKeys(),
           IneffectiveMemoryKeys(),
           IneffectiveCollectiveKeys(),
-          IneffectiveParallelKeys()};
+          IneffectiveParallelKeys(),
+          IneffectiveExpertKeys()};
 }
 
 // A given key at or below `path` is reported once, at the highest one that was given.
@@ -170,6 +171,7 @@ class JobChecker {
     CheckContext(problems_);
     CheckSimulate(problems_);
     CheckPipeline(problems_);
+    CheckExperts(problems_);
   }
 
   void CheckCluster() {
@@ -263,11 +265,19 @@ class JobChecker {
     const double mlp = (spec.gated_mlp ? 3 : 2) * real(spec.hidden_size) * real(spec.ffn_size);
     const double vocabulary = 2 * (real(spec.vocab_size) + real(spec.vocab_multiple));
     const double table = vocabulary + real(spec.max_positions) + real(spec.token_types);
-    CheckParameters(real(spec.layers) * (attention + mlp) + real(spec.hidden_size) * table,
-                    "model.transformer");
+    const double experts =
+        real(spec.experts.count) * real(spec.experts.ffn_size) + real(spec.experts.shared_ffn_size);
+    const double mixture = 3 * real(spec.hidden_size) * experts;
+    CheckParameters(
+        real(spec.layers) * (attention + mlp + mixture) + real(spec.hidden_size) * table,
+        "model.transformer");
     // The widest activation, and the scores of attention.
     const double tokens = real(job_.batch.micro_batch_size) * real(job_.batch.sequence_length);
-    const double width = std::max({real(spec.ffn_size), real(spec.hidden_size),
+    const double routed = real(spec.experts.top_k) *
+                          std::max(real(spec.experts.ffn_size), real(spec.hidden_size)) *
+                          std::max(job_.plan.expert.imbalance,
+                                   job_.plan.expert.capacity_factor.value_or(1));
+    const double width = std::max({real(spec.ffn_size), real(spec.hidden_size), routed,
                                    real(spec.heads) * real(spec.head_dim), vocabulary,
                                    real(spec.heads) * real(job_.batch.sequence_length)});
     CheckActivations(tokens * width * real(spec.layers));
@@ -393,6 +403,11 @@ void DeriveTransformerDefaults(TransformerSpec& spec, const std::string& path,
   if (!reading.IsGiven(prefix + "kv_heads")) {
     spec.kv_heads = spec.heads;
     SetOrigin(reading, prefix + "kv_heads", spec.kv_heads, "heads");
+  }
+  ExpertsSpec& experts = spec.experts;
+  if (spec.has_experts() && experts.ffn_size == 0) {
+    experts.ffn_size = spec.ffn_size;
+    SetOrigin(reading, prefix + "experts.ffn_size", experts.ffn_size, "ffn_size");
   }
   const bool is_known =
       !reading.IsInvalid(prefix + "hidden_size") && !reading.IsInvalid(prefix + "heads");

@@ -24,7 +24,7 @@ constexpr std::string_view kLeaveUnset = "";  // our own default is meant
 
 // One of our fields, the key it comes from and what the library assumes when the key is missing.
 struct Row {
-  std::string_view field;
+  std::string_view field;  // "experts.count": of a mapping in it
   std::string_view key;
   std::string_view fallback = kNoDefault;
   ValueKind kind = ValueKind::kCount;
@@ -43,6 +43,7 @@ struct Family {
   std::vector<Architecture> architectures;  // the first one is meant where none is named
   std::vector<Row> rows;
   std::vector<Constant> constants;
+  bool has_experts = false;
 };
 
 std::vector<Row> CommonRows() {
@@ -72,6 +73,40 @@ Family LlamaFamily(std::string_view model_type, std::string_view architecture,
           {{architecture, {}}},
           With(With(CommonRows(), rows), bias_rows),
           std::move(constants)};
+}
+
+Family WithExperts(Family family, const std::vector<Row>& rows, std::vector<Constant> constants) {
+  family.rows = With(std::move(family.rows), rows);
+  family.constants.insert(family.constants.end(), constants.begin(), constants.end());
+  family.has_experts = true;
+  return family;
+}
+
+Family MixtralFamily() {
+  return WithExperts(
+      LlamaFamily("mixtral", "MixtralForCausalLM", {}, {}),
+      {{"experts.count", "num_local_experts", "8"}, {"experts.top_k", "num_experts_per_tok", "2"}},
+      {});
+}
+
+Family Qwen2MoeFamily() {
+  return WithExperts(LlamaFamily("qwen2_moe", "Qwen2MoeForCausalLM", {}, {{"qkv_bias", "true"}}),
+                     {{"experts.count", "num_experts", "60"},
+                      {"experts.top_k", "num_experts_per_tok", "4"},
+                      {"experts.ffn_size", "moe_intermediate_size", "1408"},
+                      {"experts.shared_ffn_size", "shared_expert_intermediate_size", "5632"}},
+                     {{"experts.shared_gate", "true"}});
+}
+
+Family Qwen3MoeFamily() {
+  return WithExperts(LlamaFamily("qwen3_moe", "Qwen3MoeForCausalLM",
+                                 {{"qkv_bias", "attention_bias", "false", ValueKind::kFlag},
+                                  {"output_bias", "attention_bias", "false", ValueKind::kFlag}},
+                                 {{"qk_norm", "true"}}),
+                     {{"experts.count", "num_experts", "128"},
+                      {"experts.top_k", "num_experts_per_tok", "8"},
+                      {"experts.ffn_size", "moe_intermediate_size", "768"}},
+                     {});
 }
 
 Family Gpt2Family() {
@@ -130,6 +165,13 @@ const std::vector<Family>& Families() {
       LlamaFamily("llama", "LlamaForCausalLM", llama_bias, {}),
       LlamaFamily("mistral", "MistralForCausalLM", {}, {}),
       LlamaFamily("qwen2", "Qwen2ForCausalLM", {}, {{"qkv_bias", "true"}}),
+      LlamaFamily("qwen3", "Qwen3ForCausalLM",
+                  {{"qkv_bias", "attention_bias", "false", ValueKind::kFlag},
+                   {"output_bias", "attention_bias", "false", ValueKind::kFlag}},
+                  {{"qk_norm", "true"}}),
+      MixtralFamily(),
+      Qwen2MoeFamily(),
+      Qwen3MoeFamily(),
       Gpt2Family(),
       GptNeoxFamily(),
       BertFamily("bert",
@@ -150,8 +192,10 @@ class HfReader {
 
   ConfigNode Read() {
     const std::string architecture = ArchitectureName();
+    if (!RefuseLatentAttention()) return {};
     const Family* family = FindFamily(architecture);
-    if (family == nullptr || !RefuseExperts()) return {};
+    if (family == nullptr) return {};
+    if (!(family->has_experts ? RefuseMixedLayers() : RefuseExperts())) return {};
     const Architecture* variant = FindVariant(*family, architecture);
     if (variant == nullptr) return {};
     ConfigNode transformer = MakeMapping(hf_.place);
@@ -210,14 +254,41 @@ class HfReader {
     return nullptr;
   }
 
+  // DeepSeek's compressed keys and values, whatever the type's version.
+  bool RefuseLatentAttention() {
+    const ConfigNode* rank = Value("kv_lora_rank");
+    if (rank == nullptr) return true;
+    Report(hf_.Find("kv_lora_rank")->key_place,
+           fmt::format("kv_lora_rank: found {}, allowed: networks without it (multi-latent "
+                       "attention is not supported)",
+                       DescribeFound(*rank)));
+    return false;
+  }
+
+  // Experts are in every layer, or left out of the leading ones.
+  bool RefuseMixedLayers() {
+    if (const ConfigNode* step = Value("decoder_sparse_step");
+        step != nullptr && step->text != "1") {
+      Report(hf_.Find("decoder_sparse_step")->key_place,
+             fmt::format("decoder_sparse_step: found {}, allowed: 1", DescribeFound(*step)));
+      return false;
+    }
+    const ConfigNode* dense = Value("mlp_only_layers");
+    if (dense == nullptr || (dense->IsSequence() && dense->items.empty())) return true;
+    Report(hf_.Find("mlp_only_layers")->key_place,
+           "mlp_only_layers: found some, allowed: an empty list; leading ones: a model file with "
+           "transformer.experts.dense_layers");
+    return false;
+  }
+
   // False when the network is a mixture of experts, whatever its type says.
   bool RefuseExperts() {
     for (const char* key : {"num_local_experts", "num_experts", "n_routed_experts"}) {
       const ConfigNode* value = Value(key);
       if (value == nullptr || ParseInteger(value->text).value_or(2) <= 1) continue;
       Report(hf_.Find(key)->key_place,
-             fmt::format("{}: found {}, allowed: networks without experts (mixtures of experts are "
-                         "not supported)",
+             fmt::format("{}: found {}, allowed: networks without experts in this family (with: "
+                         "mixtral, qwen2_moe, qwen3_moe)",
                          key, DescribeFound(*value)));
       return false;
     }
@@ -241,7 +312,7 @@ class HfReader {
     const ConfigNode* value = Value(row.key);
     if (value != nullptr) {
       Check(row, *value);
-      transformer.Set(row.field, hf_.Find(row.key)->key_place, *value);
+      SetPath(transformer, row.field, *value, hf_.Find(row.key)->key_place);
     } else if (row.fallback == kNoDefault) {
       Report(hf_.place, fmt::format("{}: missing, allowed: {}", row.key, Allowed(row.kind)));
     } else if (row.fallback != kLeaveUnset) {
@@ -282,8 +353,8 @@ class HfReader {
   }
 
   void SetConstant(const Constant& constant, ConfigNode& transformer) {
-    transformer.Set(constant.field, TypePlace(),
-                    MakePlain(std::string(constant.value), TypePlace()));
+    SetPath(transformer, constant.field, MakePlain(std::string(constant.value), TypePlace()),
+            TypePlace());
   }
 
   // GPT-2 leaves n_inner null for four times the width.

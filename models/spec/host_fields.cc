@@ -81,7 +81,14 @@ HostTimes TimesOf(const JobSpec& job) {
   return times;
 }
 
+bool HostReadsExpertCounts(const JobSpec& job) {
+  const TransformerSpec* spec = TransformerOf(job);
+  if (spec == nullptr || !spec->has_experts() || job.plan.expert.pad_to_capacity) return false;
+  return job.plan.expert_parallel * job.plan.expert_tensor_parallel() > 1 || Uses(job, "megatron");
+}
+
 std::string_view HostWaitInStep(const JobSpec& job) {
+  if (HostReadsExpertCounts(job)) return "the number of tokens of each expert";
   const ZeroPlan& zero = job.plan.zero;
   if (job.plan.strategy == "zero") {
     if (zero.stage == 3) return "DeepSpeed's stage 3";

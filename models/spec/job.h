@@ -67,6 +67,13 @@ struct ParallelPlan {
   std::int64_t model_ranks() const {
     return tensor_parallel * context_parallel * pipeline_parallel;
   }
+  std::int64_t expert_tensor_parallel() const {
+    return expert.tensor_parallel > 0 ? expert.tensor_parallel : tensor_parallel;
+  }
+  // Are the experts dealt out otherwise than the rest of the network?
+  bool has_expert_mesh() const {
+    return expert_parallel > 1 || expert_tensor_parallel() != tensor_parallel;
+  }
   bool sequence_parallel() const {
     return tensor_parallel > 1 && tensor.sequence_parallel.value_or(true);
   }
@@ -133,6 +140,12 @@ struct JobSpec {
   std::int64_t replicas() const { return std::max<std::int64_t>(gpus() / plan.model_ranks(), 1); }
   // Ranks that hold the same parameters: they sum their gradients.
   std::int64_t gradient_ranks() const { return replicas() * plan.context_parallel; }
+  // Ranks that hold the same experts.
+  std::int64_t expert_gradient_ranks() const {
+    const std::int64_t ranks = gpus() / plan.pipeline_parallel;
+    return std::max<std::int64_t>(ranks / (plan.expert_parallel * plan.expert_tensor_parallel()),
+                                  1);
+  }
   Bytes memory_limit() const { return memory.limit.value_or(hardware.gpu.memory); }
 };
 
@@ -155,6 +168,11 @@ StreamPriority PriorityOf(const JobSpec& job);  // of the communication streams
 // What makes the host wait for the device in the middle of a step ("DeepSpeed's stage 3"), which no
 // CUDA graph survives; empty: nothing.
 std::string_view HostWaitInStep(const JobSpec& job);
+
+// Does the host wait for the number of tokens of each expert? PyTorch's grouped products read it on
+// the device; exchanges and Megatron's products need it on the host, unless every expert gets as
+// many.
+bool HostReadsExpertCounts(const JobSpec& job);
 
 // Is the very first iteration asked for, which comes once and after nothing?
 bool IsFirstIteration(const JobSpec& job);

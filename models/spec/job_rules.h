@@ -28,6 +28,7 @@ std::span<const IneffectiveKey> IneffectiveFsdpKeys();
 std::span<const IneffectiveKey> IneffectiveZeroKeys();    // and Megatron's
 std::span<const IneffectiveKey> IneffectiveMemoryKeys();  // and those of recomputation
 std::span<const IneffectiveKey> IneffectiveParallelKeys();
+std::span<const IneffectiveKey> IneffectiveExpertKeys();
 
 // A job and what was found in reading it: where a check reports.
 struct JobProblems {
@@ -47,6 +48,8 @@ void CheckFsdp(const JobProblems& problems);
 void CheckZero(const JobProblems& problems);
 void CheckMegatron(const JobProblems& problems);
 void CheckMemory(const JobProblems& problems);
+// Mixtures of experts, and how they are dealt out.
+void CheckExperts(const JobProblems& problems);
 // Do the degrees of parallelism multiply to the GPUs?
 void CheckDegrees(const JobProblems& problems);
 // Can the network be cut into tensor-parallel parts?

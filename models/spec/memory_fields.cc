@@ -29,6 +29,7 @@ const StructTable<RecomputeModules>& ModuleFields() {
           "anyway"),
       Field("mlp", &M::mlp, "the linears of the MLP and the activation between them"),
       Field("layernorm", &M::layernorm, "what the norms write: their input stays"),
+      Field("moe", &M::moe, "the mixture of experts, from its router to the sum of its results"),
   };
   return table;
 }

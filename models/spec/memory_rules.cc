@@ -36,9 +36,9 @@ void CheckModules(const JobProblems& problems) {
   const RecomputeSpec& recompute = problems.job.recompute;
   const RecomputeModules& modules = recompute.modules;
   if (!recompute.IsSelective(RecomputePolicy::kModules)) return;
-  if (modules.core_attn || modules.mlp || modules.layernorm) return;
+  if (modules.core_attn || modules.mlp || modules.layernorm || modules.moe) return;
   problems.Report("recompute.modules",
-                  "found none, allowed: at least one of core_attn, mlp, layernorm");
+                  "found none, allowed: at least one of core_attn, mlp, layernorm, moe");
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ struct RecomputeModules {
   bool core_attn = true;   // attention between its projections
   bool mlp = false;        // the linears of the MLP and what lies between them
   bool layernorm = false;  // what norms write
+  bool moe = false;        // a mixture of experts, with its exchanges
 };
 
 struct RecomputeSpec {

@@ -16,6 +16,16 @@ namespace stepsim {
 enum class PositionKind { kLearned, kRotary, kNone };
 enum class NormKind { kLayerNorm, kRmsNorm };
 
+// A mixture of experts instead of the MLP: a router sends each token to `top_k` of `count` experts.
+struct ExpertsSpec {
+  std::int64_t count = 0;            // 0: an ordinary MLP in every layer
+  std::int64_t top_k = 1;            // experts of a token
+  std::int64_t ffn_size = 0;         // width of one expert
+  std::int64_t shared_ffn_size = 0;  // of the expert that sees every token; 0: there is none
+  bool shared_gate = false;          // each token weighs the shared expert's result
+  std::int64_t dense_layers = 0;     // leading layers with an ordinary MLP
+};
+
 struct TransformerSpec {
   std::int64_t layers = 1;
   std::int64_t hidden_size = 1;
@@ -31,6 +41,7 @@ struct TransformerSpec {
   std::int64_t max_positions = 0;  // rows of the learned table
   NormKind norm = NormKind::kRmsNorm;
   bool qkv_bias = false;
+  bool qk_norm = false;      // RMS norms over each head of queries and keys
   bool output_bias = false;  // attention output projection
   bool mlp_bias = false;
   bool causal = true;
@@ -42,8 +53,14 @@ struct TransformerSpec {
   bool pooler = false;    // dense h x h on the first token
   bool mlm_head = false;  // dense h x h + norm before the (tied) decoder, decoder bias
   bool next_sentence_head = false;
+  ExpertsSpec experts;
 
   std::int64_t padded_vocab() const;  // vocab_size rounded up
+  bool has_experts() const { return experts.count > 0; }
+  bool HasExpertsIn(std::int64_t layer) const {
+    return has_experts() && layer >= experts.dense_layers;
+  }
+  std::int64_t expert_layers() const { return has_experts() ? layers - experts.dense_layers : 0; }
 };
 
 struct ParameterSpec {

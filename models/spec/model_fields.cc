@@ -54,6 +54,30 @@ const StructTable<LayerSpec>& LayerFields() {
   return table;
 }
 
+const StructTable<ExpertsSpec>& ExpertsFields() {
+  using E = ExpertsSpec;
+  static const StructTable<E> table{
+      Field("count", &E::count, "experts of a layer; 0: an ordinary MLP")
+          .Range(0, 100'000)
+          .Aliases({"num_experts", "num_local_experts", "n_routed_experts"}),
+      Field("top_k", &E::top_k, "experts that a token is sent to")
+          .Range(1, 100'000)
+          .Aliases({"num_experts_per_tok", "moe_router_topk"}),
+      Field("ffn_size", &E::ffn_size, "width of an expert; 0: as the MLP")
+          .Range(0, kWidest * 10)
+          .Aliases({"moe_intermediate_size", "moe_ffn_hidden_size"}),
+      Field("shared_ffn_size", &E::shared_ffn_size,
+            "width of the shared expert, which every token is sent to; 0: there is none")
+          .Range(0, kWidest * 10)
+          .Aliases({"shared_expert_intermediate_size", "moe_shared_expert_intermediate_size"}),
+      Field("shared_gate", &E::shared_gate, "the shared expert's result is weighed by token"),
+      Field("dense_layers", &E::dense_layers, "leading layers with an ordinary MLP")
+          .Range(0, kMostLayers)
+          .Aliases({"first_k_dense_replace"}),
+  };
+  return table;
+}
+
 }  // namespace
 
 const StructTable<TransformerSpec>& TransformerFields() {
@@ -78,6 +102,7 @@ const StructTable<TransformerSpec>& TransformerFields() {
       Field("max_positions", &T::max_positions, "rows of the learned position table").Range(0, 1e9),
       Field("norm", &T::norm, kNormNames, "kind of normalisation"),
       Field("qkv_bias", &T::qkv_bias, "the query, key and value projections have a bias"),
+      Field("qk_norm", &T::qk_norm, "an RMS norm over each head of queries and keys"),
       Field("output_bias", &T::output_bias, "the attention's output projection has a bias"),
       Field("mlp_bias", &T::mlp_bias, "the matrices of the MLP have a bias"),
       Field("causal", &T::causal, "a token sees only those before it"),
@@ -88,6 +113,7 @@ const StructTable<TransformerSpec>& TransformerFields() {
       Field("pooler", &T::pooler, "a dense layer on the first token (BERT)"),
       Field("mlm_head", &T::mlm_head, "a dense layer and a norm in front of the decoder (BERT)"),
       Field("next_sentence_head", &T::next_sentence_head, "a classifier of two behind the pooler"),
+      Field("experts", &T::experts, ExpertsFields(), "a mixture of experts instead of the MLP"),
   };
   return table;
 }

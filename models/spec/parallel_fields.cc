@@ -152,6 +152,10 @@ const StructTable<ExpertPlan>& ExpertFields() {
           .Above(0)
           .AtMost(1000)
           .Aliases({"moe_expert_capacity_factor"}),
+      Field("pad_to_capacity", &P::pad_to_capacity,
+            "an expert's input is filled up to its capacity: sizes are known beforehand, and the "
+            "host does not wait for them")
+          .Aliases({"moe_pad_expert_input_to_capacity"}),
       Field("imbalance", &P::imbalance, "tokens of the busiest rank over the mean of all")
           .Range(1, 1024),
       Field("shared_expert_overlap", &P::shared_expert_overlap,

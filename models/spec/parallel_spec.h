@@ -81,6 +81,7 @@ struct ExpertPlan {
   ExpertDispatcher dispatcher = ExpertDispatcher::kAllToAll;
   std::int64_t tensor_parallel = 0;       // of the experts; 0: that of the others
   std::optional<double> capacity_factor;  // tokens above it are dropped; unset: none are
+  bool pad_to_capacity = false;           // every expert's input has the size of its capacity
   double imbalance = 1;                   // tokens of the busiest rank over the mean
   bool shared_expert_overlap = false;     // the shared expert beside the dispatch
   bool overlap_microbatches = false;      // beside the other direction of another micro-batch

@@ -92,4 +92,13 @@ std::vector<std::int32_t> Mesh::ExpertPeers(std::int64_t rank, ExpertAxis axis) 
   return peers;
 }
 
+std::vector<std::int32_t> Mesh::ExpertRanks(std::int64_t rank) const {
+  std::vector<std::int32_t> ranks;
+  for (const std::int32_t peer : ExpertPeers(rank, ExpertAxis::kExpert)) {
+    const std::vector<std::int32_t> sharing = ExpertPeers(peer, ExpertAxis::kTensor);
+    ranks.insert(ranks.end(), sharing.begin(), sharing.end());
+  }
+  return ranks;
+}
+
 }  // namespace stepsim

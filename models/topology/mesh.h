@@ -47,6 +47,8 @@ class Mesh {
   // The ranks that differ from `rank` along these axes only, itself included, ascending.
   std::vector<std::int32_t> Peers(std::int64_t rank, std::initializer_list<MeshAxis> axes) const;
   std::vector<std::int32_t> ExpertPeers(std::int64_t rank, ExpertAxis axis) const;
+  // Ranks that hold all experts of a layer between them, once: its expert-tensor and expert peers.
+  std::vector<std::int32_t> ExpertRanks(std::int64_t rank) const;
 
   // Experts of a layer: ranks among which they are dealt out, and that share each.
   std::int64_t ExpertSize(ExpertAxis axis) const;

@@ -21,6 +21,7 @@ LocalTransformer LocalTransformerOf(const JobSpec& job) {
   local.spec.heads /= local.tensor_ranks;
   local.spec.kv_heads = std::max<std::int64_t>(local.spec.kv_heads / local.tensor_ranks, 1);
   local.spec.ffn_size /= local.tensor_ranks;
+  local.spec.experts.shared_ffn_size /= local.tensor_ranks;
   local.has_sequence_parallel = job.plan.sequence_parallel();
   local.regathers_input = local.has_sequence_parallel && RegathersInput(job);
   local.batch = job.batch.micro_batch_size;

@@ -14,6 +14,7 @@ namespace stepsim {
 struct LocalTransformer {
   // A network whose heads, MLP width and vocabulary are those of this rank: RegisterModules makes
   // the local tensors of it. Row-parallel biases and norms are whole.
+  // Of experts only the shared one: how the others are dealt out says ExpertShare.
   TransformerSpec spec;
   std::int64_t tensor_ranks = 1;
   std::int64_t vocabulary = 1;  // padded rows over all ranks

@@ -43,7 +43,21 @@ constexpr MemoryPasses kEager{
     .loss_saved = {.wide = 1},
     .softmax = {.activation = 4, .stream = 2, .casts = 2, .kernels = 3},  // scale 2, mask 2
     .softmax_grad = {.activation = 2, .stream = 3, .casts = 2, .kernels = 2},
-    .score_dropout = {.stream = 2, .mask = 1}};
+    .score_dropout = {.stream = 2, .mask = 1},
+    // softmax 1 + 1 fp32, top-k 1, its probabilities and map written, both summed for the
+    // auxiliary loss; the chosen are made to add up to 1 in a kernel on top_k columns
+    .routing = {.activation = 1, .wide = 4, .mask = 2, .kernels = 6},
+    .routing_grad = {.activation = 1, .wide = 4, .kernels = 4},  // of the sums and the softmax
+    .permute = {.activation = 2},                                // index_select
+    .permute_grad = {.activation = 3, .kernels = 2},             // clear; add row by row
+    .unpermute = {.activation = 3, .kernels = 2},
+    .unpermute_grad = {.activation = 2},
+    .token_sum = {.activation = 1, .kernels = 0},
+    .sort = {.activation = 2},
+    .weighing = {.activation = 2},
+    .weighing_grad = {.activation = 4, .kernels = 2},  // times the weight; the weight's own
+    .weighing_saved = {.activation = 1},
+    .shared_sum = {.activation = 3}};
 
 // torch.compile: pointwise work is fused into the reduction or copy beside it, dropout is drawn
 // again in backward, nothing is cast on its own. A norm's input is still on chip from the residual
@@ -78,7 +92,19 @@ constexpr MemoryPasses kCompiled{
     .loss_saved = {.activation = 1},
     .softmax = {.activation = 2},
     .softmax_grad = {.activation = 3},
-    .score_dropout = {.kernels = 0}};
+    .score_dropout = {.kernels = 0},
+    .routing = {.activation = 1, .wide = 2, .mask = 2, .kernels = 3},
+    .routing_grad = {.activation = 1, .wide = 2, .kernels = 2},
+    .permute = {.activation = 2},
+    .permute_grad = {.activation = 3, .kernels = 2},
+    .unpermute = {.activation = 3, .kernels = 2},
+    .unpermute_grad = {.activation = 2},
+    .token_sum = {.activation = 1, .kernels = 0},
+    .sort = {.activation = 2},
+    .weighing = {.kernels = 0},
+    .weighing_grad = {.kernels = 0},
+    .weighing_saved = {.kernels = 0},
+    .shared_sum = {.activation = 1, .kernels = 0}};  // read by the residual add
 
 // Hand-written kernels (Apex, Transformer Engine, Liger): norms in one kernel that writes what the
 // linear reads, bias + dropout + add in one, bias gradients inside the products.
@@ -112,7 +138,19 @@ constexpr MemoryPasses kFused{
     .loss_saved = {.activation = 1},
     .softmax = {.activation = 2},
     .softmax_grad = {.activation = 3},
-    .score_dropout = {.activation = 2, .mask = 1}};
+    .score_dropout = {.activation = 2, .mask = 1},
+    .routing = {.activation = 1, .wide = 1, .mask = 2, .kernels = 2},
+    .routing_grad = {.activation = 1, .wide = 1, .kernels = 2},
+    .permute = {.activation = 1},  // each token is read once
+    .permute_grad = {.activation = 1},
+    .unpermute = {.activation = 1},
+    .unpermute_grad = {.activation = 1},
+    .token_sum = {.activation = 1, .kernels = 0},
+    .sort = {.activation = 2},
+    .weighing = {.kernels = 0},  // inside the activation
+    .weighing_grad = {.kernels = 0},
+    .weighing_saved = {.kernels = 0},
+    .shared_sum = {.activation = 3}};
 
 struct Extent {
   std::int64_t bytes = 0;  // of one element

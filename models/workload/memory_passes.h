@@ -47,6 +47,13 @@ struct MemoryPasses {
   Traffic loss, loss_grad, loss_saved;  // of the logits
   Traffic softmax, softmax_grad;        // of the scores, unfused attention: scale, mask, softmax
   Traffic score_dropout;                // of the probabilities, forward and backward
+  // Mixtures of experts: of tokens x experts; of the rows that are sent; of the experts' width.
+  Traffic routing, routing_grad;
+  Traffic permute, permute_grad, unpermute, unpermute_grad;  // and token_sum of the tokens
+  Traffic token_sum;                                         // what rows are added to
+  Traffic sort;                                              // and back, and their gradients
+  Traffic weighing, weighing_grad, weighing_saved;           // by the router's probabilities
+  Traffic shared_sum;                                        // with the shared expert's result
 };
 
 const MemoryPasses& PassesOf(KernelMode mode);

@@ -19,18 +19,36 @@ std::int64_t NormParameters(const TransformerSpec& spec) {
   return spec.norm == NormKind::kLayerNorm ? 2 * spec.hidden_size : spec.hidden_size;
 }
 
-// Weights of one layer's matrix products.
-std::int64_t LayerMatrixParameters(const TransformerSpec& spec) {
-  const std::int64_t h = spec.hidden_size;
-  return h * QkvWidth(spec) + QueryWidth(spec) * h + MlpMatrices(spec) * h * spec.ffn_size;
+// Weights of the matrix products of all layers' MLPs; in a mixture of experts of `experts` in each.
+std::int64_t MlpMatrixParameters(const TransformerSpec& spec, std::int64_t experts,
+                                 bool with_router) {
+  const std::int64_t matrix = MlpMatrices(spec) * spec.hidden_size;
+  const std::int64_t mixtures = spec.expert_layers();
+  const std::int64_t width = experts * spec.experts.ffn_size + spec.experts.shared_ffn_size;
+  std::int64_t count = (spec.layers - mixtures) * matrix * spec.ffn_size;
+  if (mixtures == 0) return count;
+  if (with_router) count += mixtures * spec.hidden_size * spec.experts.count;
+  if (with_router && spec.experts.shared_gate) count += mixtures * spec.hidden_size;
+  return count + mixtures * matrix * width;
 }
 
-std::int64_t LayerParameters(const TransformerSpec& spec) {
-  std::int64_t count = LayerMatrixParameters(spec) + 2 * NormParameters(spec);
-  if (spec.qkv_bias) count += QkvWidth(spec);
-  if (spec.output_bias) count += spec.hidden_size;
-  if (spec.mlp_bias) count += (MlpMatrices(spec) - 1) * spec.ffn_size + spec.hidden_size;
-  return count;
+// Weights of the matrix products of all layers.
+std::int64_t LayerMatrixParameters(const TransformerSpec& spec, std::int64_t experts,
+                                   bool with_router) {
+  const std::int64_t h = spec.hidden_size;
+  return spec.layers * (h * QkvWidth(spec) + QueryWidth(spec) * h) +
+         MlpMatrixParameters(spec, experts, with_router);
+}
+
+std::int64_t LayerParameters(const TransformerSpec& spec, std::int64_t experts) {
+  std::int64_t vectors = 2 * NormParameters(spec);
+  if (spec.qkv_bias) vectors += QkvWidth(spec);
+  if (spec.qk_norm) vectors += 2 * spec.head_dim;
+  if (spec.output_bias) vectors += spec.hidden_size;
+  const std::int64_t mlp_bias = (MlpMatrices(spec) - 1) * spec.ffn_size + spec.hidden_size;
+  const std::int64_t dense = spec.layers - spec.expert_layers();
+  return LayerMatrixParameters(spec, experts, /*with_router=*/true) + spec.layers * vectors +
+         (spec.mlp_bias ? dense * mlp_bias : 0);
 }
 
 std::int64_t PositionParameters(const TransformerSpec& spec) {
@@ -61,17 +79,18 @@ Flops SixNPlusAttention(const TransformerSpec& spec, std::int64_t batch, std::in
 }
 
 Flops CountPalm(const TransformerSpec& spec, std::int64_t batch, std::int64_t sequence) {
-  return SixNPlusAttention(spec, batch, sequence, ParameterCount(spec) - PositionParameters(spec));
+  return SixNPlusAttention(spec, batch, sequence,
+                           ActiveParameterCount(spec) - PositionParameters(spec));
 }
 
 Flops CountTorchtitan(const TransformerSpec& spec, std::int64_t batch, std::int64_t sequence) {
   return SixNPlusAttention(spec, batch, sequence,
-                           ParameterCount(spec) - LookupParameterCount(spec));
+                           ActiveParameterCount(spec) - LookupParameterCount(spec));
 }
 
 Flops CountMegatron(const TransformerSpec& spec, std::int64_t batch, std::int64_t sequence) {
   const double share = spec.causal ? 0.5 : 1.0;
-  return (LinearForwardFlops(spec, batch, sequence, spec.padded_vocab()) +
+  return (LinearForwardFlops(spec, batch, sequence, spec.padded_vocab(), /*with_router=*/false) +
           FullAttentionForward(spec, batch, sequence) * share) *
          3.0;
 }
@@ -79,7 +98,7 @@ Flops CountMegatron(const TransformerSpec& spec, std::int64_t batch, std::int64_
 Flops CountCausal(const TransformerSpec& spec, std::int64_t batch, std::int64_t sequence) {
   const AttentionShape attention{batch,         sequence,      spec.heads,
                                  spec.kv_heads, spec.head_dim, spec.causal};
-  return (LinearForwardFlops(spec, batch, sequence, spec.vocab_size) +
+  return (LinearForwardFlops(spec, batch, sequence, spec.vocab_size, /*with_router=*/true) +
           attention.forward_flops() * Real(spec.layers)) *
          3.0;
 }
@@ -147,10 +166,11 @@ Flops HardwareFlops(const Workload& workload) {
 }
 
 Flops LinearForwardFlops(const TransformerSpec& spec, std::int64_t batch, std::int64_t sequence,
-                         std::int64_t vocabulary) {
+                         std::int64_t vocabulary, bool with_router) {
   const double tokens = Real(batch) * Real(sequence);
   const double h = Real(spec.hidden_size);
-  double multiply_adds = tokens * Real(spec.layers) * Real(LayerMatrixParameters(spec));
+  double multiply_adds =
+      tokens * Real(LayerMatrixParameters(spec, spec.experts.top_k, with_router));
   if (HasVocabularyHead(spec)) multiply_adds += tokens * h * Real(vocabulary);
   if (spec.mlm_head) multiply_adds += tokens * h * h;
   if (spec.pooler) multiply_adds += Real(batch) * h * h;  // the first token only
@@ -158,13 +178,25 @@ Flops LinearForwardFlops(const TransformerSpec& spec, std::int64_t batch, std::i
   return Flops{2 * multiply_adds};
 }
 
-std::int64_t ParameterCount(const TransformerSpec& spec) {
+namespace {
+
+std::int64_t CountParameters(const TransformerSpec& spec, std::int64_t experts) {
   const std::int64_t table = spec.padded_vocab() * spec.hidden_size;
   std::int64_t count = table + PositionParameters(spec) + spec.token_types * spec.hidden_size;
   if (spec.embedding_norm) count += NormParameters(spec);
-  count += spec.layers * LayerParameters(spec) + HeadParameters(spec);
+  count += LayerParameters(spec, experts) + HeadParameters(spec);
   if (HasVocabularyHead(spec) && !spec.tied_embeddings) count += table;
   return count;
+}
+
+}  // namespace
+
+std::int64_t ParameterCount(const TransformerSpec& spec) {
+  return CountParameters(spec, spec.experts.count);
+}
+
+std::int64_t ActiveParameterCount(const TransformerSpec& spec) {
+  return CountParameters(spec, spec.experts.top_k);
 }
 
 std::int64_t LookupParameterCount(const TransformerSpec& spec) {

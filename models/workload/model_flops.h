@@ -35,12 +35,15 @@ std::vector<std::pair<std::string, Flops>> ModelFlops(const JobSpec& job);
 // blocks skipped, the scores computed again in attention's backward. Memory-bound kernels count 0.
 Flops HardwareFlops(const Workload& workload);
 
-// Matrix products of one forward pass, attention left out; `vocabulary` rows of the head.
+// Matrix products of one forward pass, attention left out; `vocabulary` rows of the head. Of a
+// mixture of experts those that a token is sent to.
 Flops LinearForwardFlops(const TransformerSpec& spec, std::int64_t batch, std::int64_t sequence,
-                         std::int64_t vocabulary);
+                         std::int64_t vocabulary, bool with_router = true);
 
 // Parameters in closed form: all of them, and those only looked up (no matrix product).
 std::int64_t ParameterCount(const TransformerSpec& spec);
+// ... that a token meets: of a mixture of experts top_k, the router and the shared expert.
+std::int64_t ActiveParameterCount(const TransformerSpec& spec);
 std::int64_t LookupParameterCount(const TransformerSpec& spec);
 
 // Whether a head over the vocabulary (and a cross-entropy loss) ends the network: a decoder always

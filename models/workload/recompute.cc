@@ -35,6 +35,10 @@ bool IsMlp(const Operator& op) {
   return std::find(std::begin(kNames), std::end(kNames), module) != std::end(kNames);
 }
 
+bool IsExpert(const Operator& op) {
+  return op.name.rfind("moe.", 0) == 0 || op.name.rfind("shared.", 0) == 0;
+}
+
 class Recomputation {
  public:
   Recomputation(const RecomputeSpec& spec, Workload* workload)
@@ -111,7 +115,7 @@ class Recomputation {
   bool IsChosen(const Operator& op) const {
     const RecomputeModules& modules = spec_.modules;
     return (modules.core_attn && IsAttention(op)) || (modules.mlp && IsMlp(op)) ||
-           (modules.layernorm && IsNorm(op));
+           (modules.layernorm && IsNorm(op)) || (modules.moe && IsExpert(op));
   }
 
   // Neighbours that are chosen share a checkpoint.

@@ -8,6 +8,7 @@
 #include "models/workload/memory_passes.h"
 #include "models/workload/transformer_attention.h"
 #include "models/workload/transformer_modules.h"
+#include "models/workload/transformer_moe.h"
 #include "models/workload/transformer_operators.h"
 
 namespace stepsim {
@@ -19,6 +20,7 @@ class TransformerBuilder : private TransformerOperators {
  public:
   explicit TransformerBuilder(const JobSpec& job)
       : TransformerOperators(job),
+        job_(job),
         attention_(job, types(), passes_,
                    {local_.batch, job.batch.sequence_length, spec().heads, spec().kv_heads,
                     spec().head_dim, spec().causal}),
@@ -26,7 +28,8 @@ class TransformerBuilder : private TransformerOperators {
         replica_tokens_(job.batch.micro_batch_size * job.batch.sequence_length) {}
 
   Workload Build() {
-    const TransformerModules modules = RegisterModules(spec(), parameter_, workload_.parameters);
+    const TransformerModules modules =
+        RegisterModules(spec(), parameter_, workload_.parameters, ExpertShareOf(job_));
     AddEmbedding(modules);
     for (std::size_t i = 0; i < modules.layers.size(); ++i) AddLayer(i, modules.layers[i]);
     AddHeads(modules);
@@ -61,24 +64,49 @@ class TransformerBuilder : private TransformerOperators {
     AddResidual("residual1");
     AddNorm(post_norm ? "norm1" : "norm2", post_norm ? layer.norm1 : layer.norm2, stream_elements(),
             post_norm ? 0 : 1);
-    AddMlp(layer, post_norm ? 1 : 0);
+    if (layer.experts) {
+      AddExperts(layer);
+    } else {
+      AddMlp(layer, post_norm ? 1 : 0, {.writer = Last()});
+    }
     AddDropout("dropout2", activation_);
     AddResidual("residual2");
     if (post_norm) AddNorm("norm2", layer.norm2, stream_elements(), 0);
   }
 
   void AddAttention(const LayerModules& layer, int gradients_to_add) {
-    const std::vector<std::int32_t> qkv = AddParallelLinears(layer.qkv, gradients_to_add);
-    attention_.AddTo({qkv.front(), qkv[qkv.size() / 2], qkv.back()}, &workload_.units.back());
+    const std::vector<std::int32_t> linears =
+        AddParallelLinears(layer.qkv, gradients_to_add, {.writer = Last()});
+    QkvWriters qkv{linears.front(), linears[linears.size() / 2], linears.back()};
+    if (layer.query_norm) {
+      const std::int64_t width = tokens() * spec().head_dim;
+      qkv.query = AddHeadNorm("q_norm", *layer.query_norm, Saved(qkv.query, width * spec().heads));
+      qkv.key = AddHeadNorm("k_norm", *layer.key_norm, Saved(qkv.key, width * spec().kv_heads, 1));
+    }
+    attention_.AddTo(qkv, &workload_.units.back());
     AddLinear(layer.proj, LinearCut::kRow, tokens(), 0, {.writer = Last()});
   }
 
-  void AddMlp(const LayerModules& layer, int gradients_to_add) {
-    const std::vector<std::int32_t> up = AddParallelLinears(layer.up, gradients_to_add);
-    const std::int64_t width = tokens() * spec().ffn_size;
+  void AddExperts(const LayerModules& layer) {
+    const std::int32_t input = Last();
+    ExpertLayer experts(job_, {compute_, activation_, stream_, parameter_}, *layer.experts,
+                        local_.stream_tokens, &workload_.units.back());
+    experts.AddRouter(input);
+    experts.AddDispatch();
+    experts.AddExperts();
+    experts.AddCombine();
+    if (layer.up.empty()) return;
+    AddMlp(layer, 0, {.writer = input, .shares_input = true}, "shared.");
+    experts.AddSharedResult();
+  }
+
+  void AddMlp(const LayerModules& layer, int gradients_to_add, LinearInput input,
+              const std::string& prefix = "") {
+    const std::vector<std::int32_t> up = AddParallelLinears(layer.up, gradients_to_add, input);
+    const std::int64_t width = tokens() * layer.down.in;
     const bool gated = spec().gated_mlp;
     Operator& activation = AddOperator(
-        "activation", Moves(gated ? passes_.gated_activation : passes_.activation, width));
+        prefix + "activation", Moves(gated ? passes_.gated_activation : passes_.activation, width));
     activation.backward_input.push_back(
         Moves(gated ? passes_.gated_activation_grad : passes_.activation_grad, width));
     for (const std::int32_t writer : up) Save({Saved(writer, width)}, &activation);
@@ -128,7 +156,7 @@ class TransformerBuilder : private TransformerOperators {
   }
 
   // What every tensor-parallel rank has whole while it only sees a part of the sequence: norms, the
-  // biases behind row-parallel products, the transform of the masked-language head.
+  // biases behind row-parallel products, routers, the transform of the masked-language head.
   void MarkReplicated(const TransformerModules& modules) {
     const auto mark = [&](std::int32_t p) {
       if (p == kNoParameter) return;
@@ -143,6 +171,11 @@ class TransformerBuilder : private TransformerOperators {
       mark_norm(layer.norm2);
       mark(layer.proj.bias);
       mark(layer.down.bias);
+      if (layer.query_norm) mark_norm(*layer.query_norm);
+      if (layer.key_norm) mark_norm(*layer.key_norm);
+      if (!layer.experts) continue;
+      mark(layer.experts->router.weight);
+      mark(layer.experts->shared_gate);
     }
     if (modules.final_norm) mark_norm(*modules.final_norm);
     if (modules.mlm_norm) mark_norm(*modules.mlm_norm);
@@ -152,6 +185,7 @@ class TransformerBuilder : private TransformerOperators {
     }
   }
 
+  const JobSpec& job_;
   const AttentionBuilder attention_;
   const bool cuts_loss_;
   const std::int64_t replica_tokens_;  // of all context-parallel ranks

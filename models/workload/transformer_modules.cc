@@ -92,8 +92,10 @@ constexpr std::array<FamilyNames, 3> kNames = {
 
 class Registrar {
  public:
-  Registrar(const TransformerSpec& spec, DType dtype, std::vector<ParameterTensor>& parameters)
+  Registrar(const TransformerSpec& spec, DType dtype, std::vector<ParameterTensor>& parameters,
+            const ExpertShare& share)
       : spec_(spec),
+        share_(share),
         family_(FamilyOf(spec)),
         names_(kNames[static_cast<std::size_t>(family_)]),
         dtype_(dtype),
@@ -104,7 +106,7 @@ class Registrar {
     RegisterEmbedding(modules);
     modules.layers.reserve(static_cast<std::size_t>(spec_.layers));
     for (std::int64_t i = 0; i < spec_.layers; ++i) {
-      modules.layers.push_back(RegisterLayer(fmt::format("{}.{}.", names_.layer, i)));
+      modules.layers.push_back(RegisterLayer(fmt::format("{}.{}.", names_.layer, i), i));
     }
     if (spec_.final_norm) modules.final_norm = Norm(names_.final_norm);
     RegisterHeads(modules);
@@ -122,10 +124,12 @@ class Registrar {
   }
 
   // The order of members is the order of registration, family by family.
-  LayerModules RegisterLayer(const std::string& prefix) {
+  LayerModules RegisterLayer(const std::string& prefix, std::int64_t index) {
     LayerModules layer;
     const auto attention = [&] { RegisterAttention(prefix, layer); };
-    const auto mlp = [&] { RegisterMlp(prefix, layer); };
+    const auto mlp = [&] {
+      spec_.HasExpertsIn(index) ? RegisterExperts(prefix, layer) : RegisterMlp(prefix, layer);
+    };
     const auto norm1 = [&] { layer.norm1 = Norm(prefix, names_.norm1); };
     const auto norm2 = [&] { layer.norm2 = Norm(prefix, names_.norm2); };
     switch (family_) {
@@ -155,6 +159,9 @@ class Registrar {
       layer.qkv.push_back(Linear("v", prefix, names_.value, h, key, bias));
     }
     layer.proj = Linear("proj", prefix, names_.proj, query, h, spec_.output_bias);
+    if (!spec_.qk_norm) return;
+    layer.query_norm = {Add(prefix + "self_attn.q_norm.weight", spec_.head_dim), kNoParameter};
+    layer.key_norm = {Add(prefix + "self_attn.k_norm.weight", spec_.head_dim), kNoParameter};
   }
 
   void RegisterMlp(const std::string& prefix, LayerModules& layer) {
@@ -169,6 +176,35 @@ class Registrar {
       layer.up.push_back(Linear("fc1", prefix, names_.up, h, f, bias));
       layer.down = Linear("fc2", prefix, names_.down, f, h, bias);
     }
+  }
+
+  // Named as Hugging Face's mixtures of Qwen. An expert's matrices have no biases.
+  void RegisterExperts(const std::string& prefix, LayerModules& layer) {
+    const std::int64_t h = spec_.hidden_size;
+    ExpertModules experts;
+    experts.router = Linear("moe.router", prefix, "mlp.gate", h, spec_.experts.count, false);
+    experts.local = spec_.experts.count / share_.ranks;
+    experts.ffn = spec_.experts.ffn_size / share_.tensor;
+    const std::int64_t up = experts.local * experts.ffn * h;
+    experts.up = Add(prefix + "mlp.experts.gate_up_proj", spec_.gated_mlp ? 2 * up : up);
+    parameters_.back().is_expert = share_.is_apart;
+    experts.down = Add(prefix + "mlp.experts.down_proj", up);
+    parameters_.back().is_expert = share_.is_apart;
+    if (spec_.experts.shared_ffn_size > 0) RegisterSharedExpert(prefix, layer, experts);
+    layer.experts = experts;
+  }
+
+  void RegisterSharedExpert(const std::string& prefix, LayerModules& layer,
+                            ExpertModules& experts) {
+    const std::int64_t h = spec_.hidden_size, f = spec_.experts.shared_ffn_size;
+    const std::string name = "mlp.shared_expert.";
+    if (spec_.gated_mlp) {
+      layer.up.push_back(Linear("shared.gate", prefix, name + "gate_proj", h, f, false));
+    }
+    layer.up.push_back(Linear("shared.up", prefix, name + "up_proj", h, f, false));
+    layer.down = Linear("shared.down", prefix, name + "down_proj", f, h, false);
+    if (!spec_.experts.shared_gate) return;
+    experts.shared_gate = Add(prefix + "mlp.shared_expert_gate.weight", h);
   }
 
   void RegisterHeads(TransformerModules& modules) {
@@ -221,6 +257,7 @@ class Registrar {
   }
 
   const TransformerSpec& spec_;
+  const ExpertShare& share_;
   TransformerFamily family_;
   const FamilyNames& names_;
   DType dtype_;
@@ -235,8 +272,9 @@ TransformerFamily FamilyOf(const TransformerSpec& spec) {
 }
 
 TransformerModules RegisterModules(const TransformerSpec& spec, DType dtype,
-                                   std::vector<ParameterTensor>& parameters) {
-  return Registrar(spec, dtype, parameters).Register();
+                                   std::vector<ParameterTensor>& parameters,
+                                   const ExpertShare& share) {
+  return Registrar(spec, dtype, parameters, share).Register();
 }
 
 }  // namespace stepsim

@@ -41,12 +41,32 @@ struct TableModule {
   std::int32_t weight = kNoParameter;
 };
 
+// A mixture of experts, of which this rank holds some. The shared expert is the layer's up and
+// down.
+struct ExpertModules {
+  LinearModule router;
+  std::int64_t local = 0;                   // experts on this rank
+  std::int64_t ffn = 0;                     // width of its part of each
+  std::int32_t up = kNoParameter;           // all of them stacked; gate and up in one
+  std::int32_t down = kNoParameter;         // the same
+  std::int32_t shared_gate = kNoParameter;  // weighs the shared expert's result
+};
+
 struct LayerModules {
   NormModule norm1, norm2;
   std::vector<LinearModule> qkv;  // one fused, or query, key, value
+  std::optional<NormModule> query_norm, key_norm;
   LinearModule proj;
   std::vector<LinearModule> up;  // fc1, or gate and up
   LinearModule down;
+  std::optional<ExpertModules> experts;
+};
+
+// Over how many ranks the experts of a layer are dealt out, and each of them is cut.
+struct ExpertShare {
+  std::int64_t ranks = 1;
+  std::int64_t tensor = 1;
+  bool is_apart = false;  // ParameterTensor::is_expert
 };
 
 struct TransformerModules {
@@ -65,6 +85,7 @@ struct TransformerModules {
 
 // Appends every tensor to `parameters`, all of type `dtype`.
 TransformerModules RegisterModules(const TransformerSpec& spec, DType dtype,
-                                   std::vector<ParameterTensor>& parameters);
+                                   std::vector<ParameterTensor>& parameters,
+                                   const ExpertShare& share = {});
 
 }  // namespace stepsim

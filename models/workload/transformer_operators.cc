@@ -1,5 +1,7 @@
 #include "models/workload/transformer_operators.h"
 
+#include <algorithm>
+
 #include "models/spec/sharding.h"
 #include "models/workload/model_flops.h"
 
@@ -29,15 +31,14 @@ TransformerOperators::TransformerOperators(const JobSpec& job)
       loss_passes_(PassesOf(LossKernels(job))) {}
 
 std::vector<std::int32_t> TransformerOperators::AddParallelLinears(
-    const std::vector<LinearModule>& linears, int gradients_to_add) {
-  const std::int32_t input = Last();
+    const std::vector<LinearModule>& linears, int gradients_to_add, LinearInput input) {
   std::vector<std::int32_t> outputs;
   for (std::size_t i = 0; i < linears.size(); ++i) {
     const bool last = i + 1 == linears.size();
     AddLinear(linears[i], LinearCut::kColumn, tokens(), last ? gradients_to_add : 1,
-              {.writer = input,
+              {.writer = input.writer,
                .reads_stream = true,
-               .shares_input = i > 0,
+               .shares_input = input.shares_input || i > 0,
                .place = {.is_first = i == 0, .is_last = last}});
     outputs.push_back(Last());
   }
@@ -143,6 +144,19 @@ void TransformerOperators::AddNorm(std::string name, const NormModule& norm, std
   if (norm.bias != kNoParameter) op.parameters_ready.push_back(norm.bias);
   op.parameters_ready.push_back(norm.weight);
   if (FamilyOf(spec()) == TransformerFamily::kBert) stream_writer_ = Last();  // post-norm
+}
+
+std::int32_t TransformerOperators::AddHeadNorm(std::string name, const NormModule& norm,
+                                               const ReadTensor& input) {
+  const std::int64_t elements = input.bytes.value / ElementSize(activation_).value;
+  const TrafficTypes types{activation_, activation_};  // it reads what a product wrote
+  Operator& op = AddOperator(std::move(name), TrafficWork(passes_.rms_norm, types, elements));
+  op.backward_input = {TrafficWork(passes_.rms_norm_input_grad, types, elements)};
+  op.backward_weight = {TrafficWork(passes_.rms_norm_weight_grad, types, elements)};
+  op.reads = {input};
+  op.saved = std::max(input.bytes, TrafficBytes(passes_.rms_norm_saved, types, elements));
+  op.parameters_ready = {norm.weight};
+  return Last();
 }
 
 void TransformerOperators::SaveNorm(const Traffic& saved, std::int64_t elements, Operator* op) {

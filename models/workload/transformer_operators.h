@@ -48,13 +48,15 @@ class TransformerOperators {
   // backward meets them, last one first. The input is saved once, with the first.
   // Returns who wrote each output.
   std::vector<std::int32_t> AddParallelLinears(const std::vector<LinearModule>& linears,
-                                               int gradients_to_add);
+                                               int gradients_to_add, LinearInput input);
   // `gradients_to_add`: of others that read the same input.
   void AddLinear(const LinearModule& linear, LinearCut cut, std::int64_t rows, int gradients_to_add,
                  LinearInput input);
   // `elements`: the stream's, unless its tokens are not cut yet.
   void AddNorm(std::string name, const NormModule& norm, std::int64_t elements,
                int gradients_to_add);
+  // An RMS norm of every head of queries or keys. Returns who wrote the result.
+  std::int32_t AddHeadNorm(std::string name, const NormModule& norm, const ReadTensor& input);
   void AddDropout(std::string name, DType dtype);
   void AddResidual(std::string name);
   // Rows are gathered from the stored table. The dense gradient of the whole table is cleared, then

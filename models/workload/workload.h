@@ -26,6 +26,8 @@ struct ParameterTensor {
   DType dtype = DType::kFp32;  // of the parameter and its gradient
   // Whole on every tensor-parallel rank, with a gradient from that rank's part of the sequence.
   bool is_tensor_replicated = false;
+  // Of experts that are dealt out otherwise than the rest: summed over ranks of its own.
+  bool is_expert = false;
   Bytes bytes() const { return SizeOf(dtype, elements); }
 };
 
@@ -46,7 +48,8 @@ enum class ExchangeAxis : std::uint8_t {
   kContextHeads,  // those of kContextRing that swap sequence for heads before (SplitContext)
   kContextRing,
   kExpert,
-  kExpertTensor
+  kExpertTensor,
+  kExperts  // the two above together
 };
 
 // When an operator's exchange is issued, and what waits for it.
@@ -95,6 +98,8 @@ struct Operator {
   Bytes weight_gradients_made, weight_gradients_taken;  // that are not yet a parameter's
   bool hands_on_gradient = false;   // a sum: its operands' gradients are the sum's own
   std::vector<Exchange> exchanges;  // in the order in which those of one place are issued
+  // The host reads its result before it launches what follows (sizes that only the device knows).
+  bool host_reads = false;
   // Attention over keys and values of several ranks: the kernels that stand for the one in
   // `forward` and the one in `backward_input`. nullptr: none do.
   std::shared_ptr<const AttentionSteps> steps;

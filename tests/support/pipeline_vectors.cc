@@ -36,7 +36,8 @@ PipelineVector Parse(const std::string& name) {
   const std::size_t family_end = name.find("_p");
   vector.schedule = ScheduleOfFamily().at(name.substr(0, family_end));
   std::istringstream words(name.substr(family_end + 1));
-  if (vector.schedule.rfind("zbv", 0) == 0 || vector.schedule == "dualpipev") vector.shape.chunks = 2;
+  if (vector.schedule.rfind("zbv", 0) == 0 || vector.schedule == "dualpipev")
+    vector.shape.chunks = 2;
   for (std::string word; std::getline(words, word, '_');) {
     const std::int32_t value = std::stoi(word.substr(1));
     if (word[0] == 'p') vector.shape.ranks = value;

@@ -154,15 +154,16 @@ TEST(HfConfig, Names) {
 }
 
 TEST(HfConfig, Refusals) {
-  EXPECT_EQ(ErrorOf(R"({"model_type": "mixtral"})"),
-            "config.json:1:2: model_type: found 'mixtral', allowed: llama, mistral, qwen2, gpt2, "
-            "gpt_neox, bert, roberta; did you mean 'mistral'?");
+  EXPECT_EQ(ErrorOf(R"({"model_type": "mistrl"})"),
+            "config.json:1:2: model_type: found 'mistrl', allowed: llama, mistral, qwen2, qwen3, "
+            "mixtral, qwen2_moe, qwen3_moe, gpt2, gpt_neox, bert, roberta; did you mean "
+            "'mistral'?");
   EXPECT_EQ(ErrorOf(R"({"architectures": ["T5ForConditionalGeneration"]})"),
             "config.json:1:2: model_type: found 'T5ForConditionalGeneration', allowed: llama, "
-            "mistral, qwen2, gpt2, gpt_neox, bert, roberta");
+            "mistral, qwen2, qwen3, mixtral, qwen2_moe, qwen3_moe, gpt2, gpt_neox, bert, roberta");
   EXPECT_EQ(ErrorOf(R"({"model_type": "llama", "num_local_experts": 8})"),
             "config.json:1:25: num_local_experts: found '8', allowed: networks without experts "
-            "(mixtures of experts are not supported)");
+            "in this family (with: mixtral, qwen2_moe, qwen3_moe)");
   EXPECT_EQ(ErrorOf(R"({"model_type": "llama", "architectures": ["LlamaForTokenClassification"]})"),
             "config.json:1:42: architectures: found 'LlamaForTokenClassification', allowed: "
             "LlamaForCausalLM");

@@ -71,7 +71,7 @@ TEST(RecomputeKeys, AtMostTheLayersOfTheModel) {
 TEST(RecomputeKeys, SomeModule) {
   EXPECT_EQ(ErrorOf({"recompute.granularity=selective", "recompute.modules.core_attn=false"}),
             "--set recompute.modules.core_attn=false: recompute.modules: found none, allowed: at "
-            "least one of core_attn, mlp, layernorm");
+            "least one of core_attn, mlp, layernorm, moe");
 }
 
 // A checkpoint of several layers would gather parameters that FSDP's backward has not asked for.

@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "models/spec/job_rules.h"
+
+namespace stepsim {
+namespace {
+
+bool HasNoExperts(const JobSpec& job) {
+  const TransformerSpec* spec = TransformerOf(job);
+  return spec == nullptr || !spec->has_experts();
+}
+bool HasNoSharedExpert(const JobSpec& job) {
+  return HasNoExperts(job) || TransformerOf(job)->experts.shared_ffn_size == 0;
+}
+bool AreTogether(const JobSpec& job) {
+  return job.plan.expert_parallel * job.plan.expert_tensor_parallel() == 1;
+}
+bool HasCapacity(const JobSpec& job) { return job.plan.expert.capacity_factor.has_value(); }
+
+constexpr std::string_view kNone = "a model without experts";
+constexpr std::string_view kNoShared = "a model without a shared expert";
+
+constexpr std::array kRows = {
+    IneffectiveKey{"model.transformer.experts", "experts.count: 0", HasNoExperts},
+    IneffectiveKey{"model.transformer.experts.shared_gate", kNoShared, HasNoSharedExpert},
+    IneffectiveKey{"plan.expert", kNone, HasNoExperts},
+    IneffectiveKey{"recompute.modules.moe", kNone, HasNoExperts},
+    IneffectiveKey{"plan.expert.dispatcher", "experts that are all on one rank", AreTogether},
+    IneffectiveKey{"plan.expert.imbalance", "plan.expert_parallel: 1",
+                   [](const JobSpec& j) { return j.plan.expert_parallel == 1; }},
+    IneffectiveKey{"plan.expert.imbalance",
+                   "plan.expert.pad_to_capacity: true, which sends each rank as many rows",
+                   [](const JobSpec& j) { return j.plan.expert.pad_to_capacity; }},
+    IneffectiveKey{"plan.expert.pad_to_capacity", "no plan.expert.capacity_factor",
+                   [](const JobSpec& j) { return !HasCapacity(j); }},
+    IneffectiveKey{"plan.expert.shared_expert_overlap", kNoShared, HasNoSharedExpert},
+};
+
+class ExpertChecker {
+ public:
+  explicit ExpertChecker(const JobProblems& problems)
+      : problems_(problems), job_(problems.job), plan_(job_.plan) {}
+
+  void Check() {
+    const TransformerSpec* spec = TransformerOf(job_);
+    if (HasNoExperts(job_)) {
+      if (plan_.expert_parallel > 1) {
+        Report("plan.expert_parallel",
+               fmt::format("found {} with model {}, which has no experts, allowed: 1",
+                           plan_.expert_parallel, job_.model.name));
+      }
+      return;
+    }
+    if (problems_.AnyInvalid({"model.transformer.experts", "plan.expert_parallel",
+                              "plan.expert.tensor_parallel", "plan.tensor_parallel"})) {
+      return;
+    }
+    CheckNetwork(*spec);
+    CheckShares(*spec);
+    CheckPlan();
+  }
+
+ private:
+  void Report(std::string_view path, const std::string& message) {
+    problems_.Report(path, message);
+  }
+
+  void CheckNetwork(const TransformerSpec& spec) {
+    const ExpertsSpec& experts = spec.experts;
+    if (experts.top_k > experts.count) {
+      Report(
+          "model.transformer.experts.top_k",
+          fmt::format("found {}, allowed: at most the {} experts", experts.top_k, experts.count));
+    }
+    if (experts.dense_layers >= spec.layers) {
+      Report("model.transformer.experts.dense_layers",
+             fmt::format("found {}, allowed: fewer than the {} layers", experts.dense_layers,
+                         spec.layers));
+    }
+    if (!spec.causal) {
+      Report("model.transformer.causal", "found 'false' with experts, allowed: true");
+    }
+    if (spec.mlp_bias && spec.expert_layers() == spec.layers) {
+      Report("model.transformer.mlp_bias",
+             "found 'true' with experts in every layer, allowed: false (experts have no biases)");
+    }
+  }
+
+  // Who holds which part of the experts?
+  void CheckShares(const TransformerSpec& spec) {
+    const std::int64_t ranks = plan_.expert_parallel, tensor = plan_.expert_tensor_parallel();
+    const ExpertsSpec& experts = spec.experts;
+    if (experts.count % ranks != 0) {
+      Report("plan.expert_parallel",
+             fmt::format("found {}, allowed: a divisor of the {} experts of model {}; nearest "
+                         "valid: {}",
+                         ranks, experts.count, job_.model.name,
+                         fmt::join(NearestDivisors(experts.count, ranks), ", ")));
+    }
+    const std::int64_t stage = job_.gpus() / plan_.pipeline_parallel;
+    if (stage % (ranks * tensor) != 0) {
+      const std::int64_t most = std::max<std::int64_t>(stage / tensor, 1);
+      Report("plan.expert_parallel",
+             fmt::format("expert_parallel x tensor parallelism of the experts = {} x {} = {} must "
+                         "divide the ranks of a pipeline stage ({}); nearest valid: {}",
+                         ranks, tensor, ranks * tensor, stage,
+                         fmt::join(NearestDivisors(most, ranks), ", ")));
+    }
+    if (experts.ffn_size % tensor != 0) {
+      Report("plan.expert.tensor_parallel",
+             fmt::format("experts.ffn_size ({}) must be a multiple of it ({}); nearest valid: {}",
+                         experts.ffn_size, tensor,
+                         fmt::join(NearestDivisors(experts.ffn_size, tensor), ", ")));
+    }
+    if (experts.shared_ffn_size % plan_.tensor_parallel != 0) {
+      Report("plan.tensor_parallel",
+             fmt::format(
+                 "found {}, allowed: a divisor of experts.shared_ffn_size ({}); nearest "
+                 "valid: {}",
+                 plan_.tensor_parallel, experts.shared_ffn_size,
+                 fmt::join(NearestDivisors(experts.shared_ffn_size, plan_.tensor_parallel), ", ")));
+    }
+    if (plan_.tensor_parallel > 1 && !plan_.sequence_parallel()) {
+      Report(
+          "plan.tensor.sequence_parallel",
+          "found 'false' with experts and tensor_parallel above 1, allowed: true, as Megatron-LM "
+          "asks for it in training");
+    }
+  }
+
+  void CheckPlan() {
+    const ExpertPlan& expert = plan_.expert;
+    if (plan_.has_expert_mesh() && !Uses(job_, "megatron")) {
+      Report("plan.strategy",
+             fmt::format("found '{}' with experts that are dealt out over ranks of their own "
+                         "(expert_parallel: {}, tensor parallelism of the experts: {}), allowed: "
+                         "megatron",
+                         plan_.strategy, plan_.expert_parallel, plan_.expert_tensor_parallel()));
+    }
+    if (plan_.has_expert_mesh() && plan_.megatron.num_distributed_optimizer_instances > 1) {
+      Report("plan.megatron.num_distributed_optimizer_instances",
+             fmt::format("found {} with experts that are dealt out over ranks of their own, "
+                         "allowed: 1",
+                         plan_.megatron.num_distributed_optimizer_instances));
+    }
+    if (expert.shared_expert_overlap && expert.dispatcher != ExpertDispatcher::kAllToAll) {
+      Report("plan.expert.shared_expert_overlap",
+             "found 'true' with dispatcher: allgather, allowed: with dispatcher: alltoall");
+    }
+    if (expert.overlap_microbatches) {
+      Report("plan.expert.overlap_microbatches",
+             "found 'true', allowed: false: the interleaving of two micro-batches, layer by layer, "
+             "is not simulated");
+    }
+  }
+
+  const JobProblems& problems_;
+  const JobSpec& job_;
+  const ParallelPlan& plan_;
+};
+
+}  // namespace
+
+std::span<const IneffectiveKey> IneffectiveExpertKeys() { return kRows; }
+
+void CheckExperts(const JobProblems& problems) { ExpertChecker(problems).Check(); }
+
+}  // namespace stepsim
