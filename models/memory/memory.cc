@@ -65,8 +65,8 @@ std::vector<std::pair<std::string, Bytes>> StaticMemory(const JobSpec& job,
     const bool is_shared = !sharding.has_master;
     parameters += part(is_shared ? sharding.storage : sharding.gather, sharding.shards);
     if (life.is_static) gradients += part(sharding.gradient, life.shards);
-    optimizer +=
-        part(sharding.storage, sharding.optimizer_shards) * (is_shared ? states : states + 1);
+    optimizer += part(sharding.storage, sharding.OptimizerShards(tensor.is_expert)) *
+                 (is_shared ? states : states + 1);
   }
   return {{"parameters", parameters},
           {"gradients", gradients},
@@ -80,7 +80,8 @@ Bytes OptimizerWorkspace(const JobSpec& job, const Workload& workload) {
   const bool is_adam = job.optimizer == OptimizerKind::kAdamW;
   Bytes all, largest;
   for (const ParameterTensor& tensor : workload.parameters) {
-    const Bytes part = PartOf(tensor, sharding, sharding.storage, sharding.optimizer_shards);
+    const Bytes part =
+        PartOf(tensor, sharding, sharding.storage, sharding.OptimizerShards(tensor.is_expert));
     all += part;
     largest = std::max(largest, part);
   }

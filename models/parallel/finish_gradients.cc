@@ -79,9 +79,16 @@ void FinishGradients::SumTiedEmbeddings() {
 // scaled.
 void FinishGradients::Clip() {
   const Sharding sharding = ShardingOf(job_);
-  std::int64_t elements = 0;
-  for (const Workload* stage : stages_) elements += stage->parameter_count();
-  const std::int64_t kept = (elements + sharding.optimizer_shards - 1) / sharding.optimizer_shards;
+  std::int64_t dense = 0, experts = 0;
+  for (const Workload* stage : stages_) {
+    for (const ParameterTensor& p : stage->parameters)
+      (p.is_expert ? experts : dense) += p.elements;
+  }
+  const auto part = [&](std::int64_t elements, bool of_expert) {
+    const std::int64_t shards = sharding.OptimizerShards(of_expert);
+    return (elements + shards - 1) / shards;
+  };
+  const std::int64_t kept = part(dense, false) + part(experts, true);
   const Bytes bytes = SizeOf(sharding.gradient, kept);
   rank_.Launch(rank_.compute(), CopyWork(bytes, Bytes{}), "gradient norm");
   const Mesh& mesh = groups_.mesh();

@@ -35,6 +35,15 @@ MegatronPlan BucketingOf(MegatronPlan plan, std::int32_t stage) {
   return plan;
 }
 
+// Buckets of one kind: who sums them and who holds which part of them.
+struct Buffer {
+  GroupId group{};
+  GroupId owners{};         // of one copy of the optimizer states
+  std::int64_t shards = 1;  // ... how many they are
+  StreamId nccl = kNoId<StreamId>;
+  StreamId gather = kNoId<StreamId>;
+};
+
 class Megatron : public Strategy {
  public:
   explicit Megatron(const StrategyContext& context)
@@ -43,18 +52,13 @@ class Megatron : public Strategy {
                   !plan_.is_first_iteration()),
         sharding_(ShardingOf(context.job)),
         workload_(context.workload),
-        group_(context.data_parallel),
-        owners_(context.data_parallel),
-        shards_(context.job.gradient_ranks() / plan_.num_distributed_optimizer_instances),
+        dense_(DenseBuffer(context)),
+        experts_(ExpertBuffer(context)),
         planned_(PlanMegatronBuckets(BucketingOf(plan_, context.stage), workload_,
-                                     context.job.gradient_ranks(), shards_)),
-        states_(planned_.buckets.size()),
-        nccl_(context.rank.AddStream(instances() > 1 ? "communication" : "nccl dp")),
-        gather_(is_ideal_ ? context.rank.AddStream("nccl gather", /*has_queue=*/false) : nccl_) {
+                                     context.job.gradient_ranks(), dense_.shards, experts_.shards)),
+        states_(planned_.buckets.size()) {
     if (instances() > 1) {
-      owners_ = context.groups.Part(context.global_rank, shards_, 1, "instance",
-                                    "one copy of the optimizer states");
-      across_ = context.groups.Part(context.global_rank, instances(), shards_, "instances",
+      across_ = context.groups.Part(context.global_rank, instances(), dense_.shards, "instances",
                                     "the same part of every copy");
     }
     for (std::size_t b = 0; b < states_.size(); ++b) Reset(b);
@@ -69,7 +73,7 @@ class Megatron : public Strategy {
       if (std::exchange(state.is_gathered, true)) continue;
       if (state.gathered.last == kNoId<TaskId>) Gather(moment.rank, b);
       moment.rank.Wait(moment.rank.compute(), std::exchange(state.gathered, {}));
-      if (b > 0 && !is_ideal_ && IsNotIssued(states_[b - 1])) Gather(moment.rank, b - 1);
+      if (HasNext(b) && !is_ideal_ && IsNotIssued(states_[b - 1])) Gather(moment.rank, b - 1);
     }
   }
 
@@ -134,6 +138,43 @@ class Megatron : public Strategy {
  private:
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
+  Buffer DenseBuffer(const StrategyContext& context) const {
+    Buffer buffer{context.data_parallel, context.data_parallel};
+    buffer.shards = context.job.gradient_ranks() / instances();
+    if (instances() > 1) {
+      buffer.owners = context.groups.Part(context.global_rank, buffer.shards, 1, "instance",
+                                          "one copy of the optimizer states");
+    }
+    AddStreams(context.rank, instances() > 1 ? "communication" : "nccl dp", &buffer);
+    return buffer;
+  }
+
+  // Experts that are dealt out have a group of their own, and its communicator.
+  Buffer ExpertBuffer(const StrategyContext& context) const {
+    if (!context.job.plan.has_expert_mesh()) return {};
+    Buffer buffer;
+    buffer.group = buffer.owners =
+        context.groups.Of(context.groups.mesh().ExpertPeers(context.global_rank, ExpertAxis::kData),
+                          "edp", "expert data parallel");
+    buffer.shards = context.job.expert_gradient_ranks();
+    AddStreams(context.rank, "nccl edp", &buffer);
+    return buffer;
+  }
+
+  void AddStreams(RankProgram& rank, const std::string& name, Buffer* buffer) const {
+    buffer->nccl = rank.AddStream(name);
+    buffer->gather =
+        is_ideal_ ? rank.AddStream(name + " gather", /*has_queue=*/false) : buffer->nccl;
+  }
+
+  const Buffer& BufferOf(std::size_t b) const {
+    return planned_.buckets[b].is_expert ? experts_ : dense_;
+  }
+  // The bucket that forward reaches next.
+  bool HasNext(std::size_t b) const {
+    return b > 0 && planned_.buckets[b - 1].is_expert == planned_.buckets[b].is_expert;
+  }
+
   std::int64_t instances() const { return plan_.num_distributed_optimizer_instances; }
   // In iteration 1 the counts are being learned, and parameters are as they were made.
   bool Overlaps() const { return plan_.overlap_grad_reduce && !plan_.is_first_iteration(); }
@@ -160,25 +201,26 @@ class Megatron : public Strategy {
   // Scaled on the compute stream, then summed; the NCCL stream waits for compute.
   void Reduce(RankProgram& rank, std::size_t b) {
     const Bytes bytes = SizeOf(sharding_.reduce, ElementsOf(b));
+    const Buffer& buffer = BufferOf(b);
     if (plan_.reduce_scatter_with_fp32_accumulation && previous_ != kNone) Finish(rank, previous_);
     if (!plan_.average_in_collective) {
       rank.Launch(rank.compute(), CopyWork(bytes, bytes), "scale " + NameOf(b));
     }
-    rank.Wait(nccl_, rank.Record(rank.compute()));
+    rank.Wait(buffer.nccl, rank.Record(rank.compute()));
     if (plan_.reduce_scatter_with_fp32_accumulation) {
       Exchange(rank, b, bytes);
     } else if (plan_.use_distributed_optimizer) {
       const TaskId scattered =
-          Launch(rank, CollectiveOp::kReduceScatter, bytes, owners_, "reduce_scatter " + NameOf(b));
+          Launch(rank, b, CollectiveOp::kReduceScatter, bytes, buffer.owners, "reduce_scatter ");
       if (instances() > 1) {
-        const Bytes part = SizeOf(sharding_.reduce, ElementsOf(b) / shards_);
-        rank.graph().AddDependency(scattered, Launch(rank, CollectiveOp::kAllReduce, part, across_,
-                                                     "all_reduce across instances " + NameOf(b)));
+        const Bytes part = SizeOf(sharding_.reduce, ElementsOf(b) / buffer.shards);
+        rank.graph().AddDependency(scattered, Launch(rank, b, CollectiveOp::kAllReduce, part,
+                                                     across_, "all_reduce across instances "));
       }
     } else {
-      Launch(rank, CollectiveOp::kAllReduce, bytes, group_, "all_reduce " + NameOf(b));
+      Launch(rank, b, CollectiveOp::kAllReduce, bytes, buffer.group, "all_reduce ");
     }
-    states_[b].reduced = rank.Record(nccl_);
+    states_[b].reduced = rank.Record(buffer.nccl);
     states_[b].is_reduced = true;
     previous_ = b;
   }
@@ -186,13 +228,14 @@ class Megatron : public Strategy {
   // Every rank gets all values of its part, to sum them itself.
   void Exchange(RankProgram& rank, std::size_t b, Bytes bytes) {
     const TaskId sent =
-        Launch(rank, CollectiveOp::kAllToAll, bytes, owners_, "all_to_all " + NameOf(b));
+        Launch(rank, b, CollectiveOp::kAllToAll, bytes, BufferOf(b).owners, "all_to_all ");
     rank.graph().AddMemoryEvent(sent, /*at_end=*/false, "buckets", bytes);
   }
 
-  TaskId Launch(RankProgram& rank, CollectiveOp op, Bytes bytes, GroupId group, std::string name) {
-    return rank.LaunchCollective(nccl_, {op, sharding_.reduce, bytes, group}, std::move(name),
-                                 Site::kGradientReduce);
+  TaskId Launch(RankProgram& rank, std::size_t b, CollectiveOp op, Bytes bytes, GroupId group,
+                const std::string& what) {
+    return rank.LaunchCollective(BufferOf(b).nccl, {op, sharding_.reduce, bytes, group},
+                                 what + NameOf(b), Site::kGradientReduce);
   }
 
   // Compute waits; with fp32 accumulation it then sums what arrived.
@@ -202,9 +245,10 @@ class Megatron : public Strategy {
     rank.Wait(rank.compute(), state.reduced);
     if (!plan_.reduce_scatter_with_fp32_accumulation) return;
     const Bytes bytes = SizeOf(sharding_.reduce, ElementsOf(b));
-    const TaskId summed = rank.Launch(
-        rank.compute(), CopyWork(bytes, SizeOf(sharding_.gradient, ElementsOf(b) / shards_)),
-        "sum " + NameOf(b));
+    const TaskId summed =
+        rank.Launch(rank.compute(),
+                    CopyWork(bytes, SizeOf(sharding_.gradient, ElementsOf(b) / BufferOf(b).shards)),
+                    "sum " + NameOf(b));
     rank.graph().AddMemoryEvent(summed, /*at_end=*/true, "buckets", Bytes{} - bytes);
     state.is_summed = true;
   }
@@ -218,25 +262,24 @@ class Megatron : public Strategy {
 
   void Gather(RankProgram& rank, std::size_t b) {
     const Bytes bytes = SizeOf(sharding_.gather, ElementsOf(b));
-    rank.Wait(gather_, rank.Record(rank.compute()));
-    rank.LaunchCollective(gather_, {CollectiveOp::kAllGather, sharding_.gather, bytes, owners_},
+    const Buffer& buffer = BufferOf(b);
+    rank.Wait(buffer.gather, rank.Record(rank.compute()));
+    rank.LaunchCollective(buffer.gather,
+                          {CollectiveOp::kAllGather, sharding_.gather, bytes, buffer.owners},
                           "all_gather " + NameOf(b), Site::kParameterGather);
-    states_[b].gathered = rank.Record(gather_);
+    states_[b].gathered = rank.Record(buffer.gather);
   }
 
   const MegatronPlan& plan_;
   const bool is_ideal_;
   const Sharding sharding_;
   const Workload& workload_;
-  GroupId group_;
-  GroupId owners_;    // of one copy of the optimizer states
-  GroupId across_{};  // of the copies
-  std::int64_t shards_;
+  Buffer dense_;
+  Buffer experts_;
+  GroupId across_{};  // of the copies of the optimizer states
   MegatronBuckets planned_;
   std::vector<BucketState> states_;  // of its buckets
-  StreamId nccl_;
-  StreamId gather_;
-  std::size_t previous_ = kNone;  // reduced last
+  std::size_t previous_ = kNone;     // reduced last
 };
 
 }  // namespace

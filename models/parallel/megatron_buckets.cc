@@ -37,11 +37,14 @@ std::set<std::int32_t> TiedParameters(const Workload& workload) {
 // The crossing parameter is inside. With the distributed optimizer parameters begin at multiples of
 // 64 elements, buckets end at multiples of lcm(shards, 128), and a tied table is alone in its own.
 MegatronBuckets PlanMegatronBuckets(const MegatronPlan& plan, const Workload& workload,
-                                    std::int64_t ranks, std::int64_t shards) {
+                                    std::int64_t ranks, std::int64_t shards,
+                                    std::int64_t expert_shards) {
   constexpr std::int64_t kParameterAlignment = 64, kBucketAlignment = 128, kBusyBus = 1 << 16;
   const bool is_padded = plan.use_distributed_optimizer;
-  std::int64_t alignment = std::lcm(shards, kBucketAlignment);
-  if (plan.pad_buckets_for_high_nccl_busbw) alignment = std::lcm(alignment, kBusyBus);
+  const auto alignment_of = [&](const MegatronBucket& bucket) {
+    const std::int64_t cut = std::lcm(bucket.is_expert ? expert_shards : shards, kBucketAlignment);
+    return plan.pad_buckets_for_high_nccl_busbw ? std::lcm(cut, kBusyBus) : cut;
+  };
   const std::int64_t limit = Limit(plan, workload, ranks);
   const std::set<std::int32_t> tied =
       is_padded ? TiedParameters(workload) : std::set<std::int32_t>{};
@@ -51,20 +54,24 @@ MegatronBuckets PlanMegatronBuckets(const MegatronPlan& plan, const Workload& wo
   MegatronBucket open;
   const auto close = [&] {
     if (open.parameters.empty()) return;
-    if (is_padded) open.elements = RoundUp(open.elements, alignment);
+    if (is_padded) open.elements = RoundUp(open.elements, alignment_of(open));
     result.buckets.push_back(std::exchange(open, {}));
   };
-  for (std::size_t i = workload.parameters.size(); i-- > 0;) {
-    const auto p = static_cast<std::int32_t>(i);
-    const bool is_alone = tied.count(p) > 0;
-    if (is_alone) close();
-    if (is_padded) open.elements = RoundUp(open.elements, kParameterAlignment);
-    open.parameters.push_back(p);
-    open.elements += workload.parameters[i].elements;
-    result.of_parameter[i] = result.buckets.size();
-    if (is_alone || open.elements >= limit) close();
+  for (const bool of_experts : {false, true}) {
+    for (std::size_t i = workload.parameters.size(); i-- > 0;) {
+      if (workload.parameters[i].is_expert != of_experts) continue;
+      const auto p = static_cast<std::int32_t>(i);
+      const bool is_alone = tied.count(p) > 0;
+      if (is_alone) close();
+      open.is_expert = of_experts;
+      if (is_padded) open.elements = RoundUp(open.elements, kParameterAlignment);
+      open.parameters.push_back(p);
+      open.elements += workload.parameters[i].elements;
+      result.of_parameter[i] = result.buckets.size();
+      if (is_alone || open.elements >= limit) close();
+    }
+    close();
   }
-  close();
   return result;
 }
 

@@ -14,6 +14,7 @@ namespace stepsim {
 
 struct MegatronBucket {
   std::vector<std::int32_t> parameters;
+  bool is_expert = false;     // of the buffer of experts, behind those of all else
   std::int64_t elements = 0;  // with padding
 };
 
@@ -22,8 +23,10 @@ struct MegatronBuckets {
   std::vector<std::size_t> of_parameter;  // parameter -> bucket
 };
 
-// `ranks` is the data parallel size; buckets are cut over `shards` of them.
+// `ranks` is the data parallel size; buckets are cut over `shards` of them, those of experts
+// (ParameterTensor::is_expert) over `expert_shards`.
 MegatronBuckets PlanMegatronBuckets(const MegatronPlan& plan, const Workload& workload,
-                                    std::int64_t ranks, std::int64_t shards);
+                                    std::int64_t ranks, std::int64_t shards,
+                                    std::int64_t expert_shards = 1);
 
 }  // namespace stepsim

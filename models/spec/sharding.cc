@@ -61,6 +61,8 @@ Sharding MegatronSharding(const JobSpec& job, Sharding sharding) {
   sharding.optimizer_shards = plan.use_distributed_optimizer
                                   ? job.gradient_ranks() / plan.num_distributed_optimizer_instances
                                   : 1;
+  sharding.expert_optimizer_shards =
+      plan.use_distributed_optimizer ? job.expert_gradient_ranks() : 1;
   return sharding;
 }
 

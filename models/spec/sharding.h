@@ -14,12 +14,17 @@ struct Sharding {
   std::int64_t replicas = 1;          // copies
   std::int64_t gradient_shards = 1;   // ranks that keep one set of gradients together
   std::int64_t optimizer_shards = 1;  // ranks that keep one set of optimizer states together
-  DType storage = DType::kFp32;       // of what the optimizer works on
-  DType gather = DType::kFp32;        // of parameters on the wire and in compute
-  DType reduce = DType::kFp32;        // of gradients on the wire
-  DType gradient = DType::kFp32;      // of gradients as they are kept
+  // The same for experts that are dealt out over ranks of their own.
+  std::int64_t expert_optimizer_shards = 1;
+  DType storage = DType::kFp32;   // of what the optimizer works on
+  DType gather = DType::kFp32;    // of parameters on the wire and in compute
+  DType reduce = DType::kFp32;    // of gradients on the wire
+  DType gradient = DType::kFp32;  // of gradients as they are kept
   bool has_master = false;  // the optimizer keeps parameters of its own beside those of compute
 
+  std::int64_t OptimizerShards(bool of_expert) const {
+    return of_expert ? expert_optimizer_shards : optimizer_shards;
+  }
   // What one rank holds of `elements`, the padding included.
   Bytes ShardOf(std::int64_t elements, DType dtype) const {
     return SizeOf(dtype, (elements + shards - 1) / shards);

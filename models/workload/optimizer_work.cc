@@ -96,7 +96,7 @@ std::vector<ComputeWork> OptimizerWorkOf(const JobSpec& job, const Workload& wor
   const Sharding sharding = ShardingOf(job);
   Workload part;
   for (ParameterTensor tensor : workload.parameters) {
-    tensor.elements = (tensor.elements + sharding.optimizer_shards - 1) / sharding.optimizer_shards;
+    tensor.elements = CeilDiv(tensor.elements, sharding.OptimizerShards(tensor.is_expert));
     if (sharding.gather != sharding.storage) tensor.dtype = sharding.storage;
     part.parameters.push_back(std::move(tensor));
   }
