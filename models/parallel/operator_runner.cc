@@ -118,7 +118,12 @@ const Exchange* OperatorRunner::Hidden(const Operator& op, ExchangePlace place) 
     if (exchange.op != (gathers ? CollectiveOp::kAllGather : CollectiveOp::kReduceScatter)) {
       continue;
     }
-    if (plan.overlap == TensorOverlap::kAsync) return &exchange;
+    if (plan.overlap == TensorOverlap::kAsync) {
+      // inductor matches what one product writes, not the sum over q, k and v.
+      const bool is_sum =
+          place == ExchangePlace::kBesideWeightGradient && op.backward_input.size() > 1;
+      return is_sum ? nullptr : &exchange;
+    }
     if (op.name == "head")
       return nullptr;  // Megatron-LM's output layer is not Transformer Engine's
     const bool is_on = gathers                                 ? plan.overlap_ag

@@ -20,7 +20,7 @@ TaskSpan RingAttention::Forward(const AttentionSteps& attention, const std::stri
   const auto correct = [&](std::size_t i) {
     if (steps[i].is_skipped) return;
     const StreamId stream = streams[i % 2];
-    if (i > 1) rank_.Wait(stream, corrected);
+    if (i > 0) rank_.Wait(stream, corrected);
     rank_.Launch(stream, steps[i].correct, name + ".correct" + end);
     corrected = rank_.Record(stream);
   };

@@ -64,7 +64,7 @@ Bytes KeptByLayer(const Workload& workload) {
 // "fc1 before forward: all_gather 6291456"
 std::vector<std::string> Exchanges(const Workload& workload, const std::string& unit) {
   constexpr const char* kPlaces[] = {"before forward", "after forward", "before backward",
-                                     "beside dgrad",   "after dgrad",   "beside wgrad"};
+                                     "beside dgrad",   "beside wgrad",  "after dgrad"};
   std::vector<std::string> lines;
   for (const Operator& op : UnitNamed(workload, unit).operators) {
     for (const Exchange& e : op.exchanges) {
