@@ -145,8 +145,8 @@ class PipelineChecker {
           fmt::format("pipeline_parallel ({}) x virtual_stages ({}) = {} stages, allowed: at most "
                       "the {} layers of model {}; nearest valid: {} x {}",
                       job_.plan.pipeline_parallel, ChunksPerRank(job_), stages, spec.layers,
-                      job_.model.name, std::max<std::int64_t>(spec.layers / ChunksPerRank(job_), 1),
-                      std::min(ChunksPerRank(job_), spec.layers)));
+                      job_.model.name, std::min(job_.plan.pipeline_parallel, dealt),
+                      std::max<std::int64_t>(dealt / job_.plan.pipeline_parallel, 1)));
       return;
     }
     if (!IsMegatron(job_) || plan_.balance == StageBalance::kTime) return;
