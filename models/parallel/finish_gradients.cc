@@ -91,15 +91,15 @@ void FinishGradients::Clip() {
   const std::int64_t kept = part(dense, false) + part(experts, true);
   const Bytes bytes = SizeOf(sharding.gradient, kept);
   rank_.Launch(rank_.compute(), CopyWork(bytes, Bytes{}), "gradient norm");
-  const Mesh& mesh = groups_.mesh();
-  const bool is_sharded = sharding.optimizer_shards > 1;
-  std::vector<std::int32_t> ranks =
-      is_sharded ? mesh.Peers(global_rank_, {MeshAxis::kTensor, MeshAxis::kContext, MeshAxis::kData,
-                                             MeshAxis::kPipeline})
-                 : mesh.Peers(global_rank_, {MeshAxis::kTensor, MeshAxis::kPipeline});
-  if (ranks.size() > 1) {
-    AllReduce(groups_.Of(std::move(ranks), "norm", "all that hold a part of the gradients"),
-              DType::kFp32, Bytes{4}, "all_reduce gradient norm", Site::kOptimizer);
+  constexpr const char* kName = "norm";
+  constexpr const char* kDescription = "all that hold a part of the gradients";
+  const GroupId group =
+      sharding.optimizer_shards > 1
+          ? groups_.World(kName, kDescription)
+          : groups_.Of(groups_.mesh().Peers(global_rank_, {MeshAxis::kTensor, MeshAxis::kPipeline}),
+                       kName, kDescription);
+  if (rank_.graph().group(group).ranks.size() > 1) {
+    AllReduce(group, DType::kFp32, Bytes{4}, "all_reduce gradient norm", Site::kOptimizer);
   }
   rank_.Launch(rank_.compute(), CopyWork(bytes, bytes), "clip gradients");
 }

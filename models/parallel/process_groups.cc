@@ -1,6 +1,7 @@
 #include "models/parallel/process_groups.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -12,6 +13,14 @@ GroupId ProcessGroups::Of(std::vector<std::int32_t> ranks, const std::string& na
   const auto [known, is_new] = known_.try_emplace({name, std::move(ranks)}, GroupId{});
   if (is_new) known->second = graph_.AddGroup({name, description, known->first.second});
   return known->second;
+}
+
+GroupId ProcessGroups::World(const std::string& name, const std::string& description) {
+  const auto [known, is_new] = worlds_.try_emplace(name, GroupId{});
+  if (!is_new) return known->second;
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(mesh_.gpus()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return known->second = Of(std::move(ranks), name, description);
 }
 
 GroupId ProcessGroups::Gradients(std::int64_t rank) {

@@ -23,6 +23,9 @@ class ProcessGroups {
   GroupId Of(std::vector<std::int32_t> ranks, const std::string& name,
              const std::string& description);
 
+  // All ranks of the job by this name.
+  GroupId World(const std::string& name, const std::string& description);
+
   // Ranks that hold the same parameters as `rank` and sum their gradients: data and context
   // parallel ones.
   GroupId Gradients(std::int64_t rank);
@@ -36,6 +39,7 @@ class ProcessGroups {
   TaskGraphBuilder& graph_;
   const Mesh& mesh_;
   std::map<std::pair<std::string, std::vector<std::int32_t>>, GroupId> known_;
+  std::map<std::string, GroupId> worlds_;
 };
 
 }  // namespace stepsim
