@@ -10,10 +10,23 @@ namespace stepsim {
 
 OperatorRunner::OperatorRunner(const JobSpec& job, ProcessGroups& groups, RankProgram& rank,
                                std::int64_t global_rank)
-    : job_(job), groups_(groups), rank_(rank), global_rank_(global_rank) {}
+    : job_(job), groups_(groups), rank_(rank), global_rank_(global_rank), lane_(rank.compute()) {}
+
+StreamId OperatorRunner::side() { return rank_.AddStream("side"); }
+
+void OperatorRunner::BeginForward(const Operator& op) {
+  lane_ = op.side == SideStream::kRuns ? side() : rank_.compute();
+  if (op.side == SideStream::kJoins) rank_.Wait(lane_, rank_.Record(side()));
+}
+
+void OperatorRunner::BeginBackward(const Operator& op) {
+  lane_ = op.side == SideStream::kRuns ? side() : rank_.compute();
+  if (op.side == SideStream::kOpens) rank_.Wait(lane_, rank_.Record(side()));
+}
 
 TaskSpan OperatorRunner::Forward(const Operator& op, const std::string& name,
                                  std::string_view suffix) {
+  BeginForward(op);
   const Exchange* gather = Hidden(op, ExchangePlace::kBeforeForward);
   const Exchange* scatter = Hidden(op, ExchangePlace::kAfterForward);
   if (gather == nullptr) Issue(op, name, ExchangePlace::kBeforeForward, /*waits=*/true);
@@ -23,15 +36,17 @@ TaskSpan OperatorRunner::Forward(const Operator& op, const std::string& name,
   } else if (gather != nullptr || scatter != nullptr) {
     kernels = Hide(gather != nullptr ? *gather : *scatter, op.forward, name + std::string(suffix));
   } else {
-    kernels.first = rank_.Launch(rank_.compute(), op.forward, name + std::string(suffix));
+    kernels.first = rank_.Launch(lane_, op.forward, name + std::string(suffix));
     kernels.last = kernels.first;
   }
+  if (op.side == SideStream::kOpens) rank_.Wait(side(), rank_.Record(lane_));
   if (scatter == nullptr) Issue(op, name, ExchangePlace::kAfterForward, /*waits=*/true);
   if (op.host_reads) rank_.BlockHost(rank_.Record(rank_.compute()));
   return kernels;
 }
 
 TaskSpan OperatorRunner::InputGradient(const Operator& op, const std::string& name) {
+  BeginBackward(op);
   const Exchange* gather = Hidden(op, ExchangePlace::kBeforeBackward);
   const Exchange* scatter = Hidden(op, ExchangePlace::kBesideWeightGradient);
   if (gather == nullptr) Issue(op, name, ExchangePlace::kBeforeBackward, /*waits=*/true);
@@ -52,23 +67,25 @@ TaskSpan OperatorRunner::InputGradient(const Operator& op, const std::string& na
     kernels = LaunchAll(op.backward_input, name + ".dgrad");
   }
   Issue(op, name, ExchangePlace::kAfterInputGradient, /*waits=*/true);
+  if (op.side == SideStream::kJoins) rank_.Wait(side(), rank_.Record(lane_));
   return kernels;
 }
 
 // Of exchanges of one group the second starts when the first is over, and compute waits for the
 // first before it goes on.
 TaskSpan OperatorRunner::WeightGradient(const Operator& op, const std::string& name) {
+  BeginBackward(op);
   std::vector<StreamEvent> read = std::exchange(pending_, {});
   if (Hidden(op, ExchangePlace::kBesideWeightGradient) == nullptr) {
     Issue(op, name, ExchangePlace::kBesideWeightGradient, !HidesInputGradients(job_));
   }
-  for (StreamEvent& event : read) rank_.Wait(rank_.compute(), std::move(event));
+  for (StreamEvent& event : read) rank_.Wait(lane_, std::move(event));
   return LaunchAll(op.backward_weight, name + ".wgrad");
 }
 
 void OperatorRunner::EndBackward() {
   for (StreamEvent& event : std::exchange(pending_, {})) {
-    rank_.Wait(rank_.compute(), std::move(event));
+    rank_.Wait(lane_, std::move(event));
   }
 }
 
@@ -77,14 +94,14 @@ void OperatorRunner::Issue(const Operator& op, const std::string& name, Exchange
   for (const Exchange& exchange : op.exchanges) {
     if (exchange.place != place) continue;
     Axis& axis = AxisOf(exchange.axis);
-    rank_.Wait(axis.stream, rank_.Record(rank_.compute()));
+    rank_.Wait(axis.stream, rank_.Record(lane_));
     rank_.LaunchCollective(
         axis.stream,
         {exchange.op, exchange.dtype, exchange.bytes, axis.group, SmsOf(exchange, place)},
         name + " " + exchange.name, axis.site);
     StreamEvent done = rank_.Record(axis.stream);
     if (waits) {
-      rank_.Wait(rank_.compute(), std::move(done));
+      rank_.Wait(lane_, std::move(done));
     } else {
       pending_.push_back(std::move(done));
     }
@@ -230,7 +247,7 @@ RingAttention OperatorRunner::Ring() {
 TaskSpan OperatorRunner::LaunchAll(const Works& works, const std::string& name) {
   TaskSpan span;
   for (const ComputeWork& work : works) {
-    span.last = rank_.Launch(rank_.compute(), work, name);
+    span.last = rank_.Launch(lane_, work, name);
     if (span.first == kNoId<TaskId>) span.first = span.last;
   }
   return span;

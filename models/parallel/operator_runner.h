@@ -59,10 +59,16 @@ class OperatorRunner {
   Axis ContextAxis(bool of_ring) const;
   RingAttention Ring();
 
+  // Where the kernels of the operator go, and how the two streams wait for each other.
+  void BeginForward(const Operator& op);
+  void BeginBackward(const Operator& op);
+  StreamId side();
+
   const JobSpec& job_;
   ProcessGroups& groups_;
   RankProgram& rank_;
   std::int64_t global_rank_;
+  StreamId lane_;  // of the operator that is being launched
   std::array<Axis, 6> axes_;
   std::vector<StreamEvent> pending_;  // that compute has still to wait for
 };

@@ -152,6 +152,10 @@ class ExpertChecker {
       Report("plan.expert.shared_expert_overlap",
              "found 'true' with dispatcher: allgather, allowed: with dispatcher: alltoall");
     }
+    if (expert.shared_expert_overlap && plan_.tensor.overlap != TensorOverlap::kNone) {
+      Report("plan.expert.shared_expert_overlap",
+             "found 'true' with plan.tensor.overlap, allowed: with plan.tensor.overlap: none");
+    }
     if (expert.overlap_microbatches) {
       Report("plan.expert.overlap_microbatches",
              "found 'true', allowed: false: the interleaving of two micro-batches, layer by layer, "

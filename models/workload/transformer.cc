@@ -93,11 +93,21 @@ class TransformerBuilder : private TransformerOperators {
                         local_.stream_tokens, &workload_.units.back());
     experts.AddRouter(input);
     experts.AddDispatch();
-    experts.AddExperts();
+    // Behind the routed experts, or on a stream of its own from the dispatch on.
+    const bool has_shared = !layer.up.empty();
+    const bool is_beside = has_shared && job_.plan.expert.shared_expert_overlap;
+    const std::int32_t dispatched = Last();
+    const auto add_shared = [&] {
+      AddMlp(layer, 0, {.writer = input, .shares_input = true}, "shared.");
+    };
+    if (is_beside) {
+      add_shared();
+      experts.MoveToSide(dispatched);
+    }
+    experts.AddExperts(dispatched);
     experts.AddCombine();
-    if (layer.up.empty()) return;
-    AddMlp(layer, 0, {.writer = input, .shares_input = true}, "shared.");
-    experts.AddSharedResult();
+    if (has_shared && !is_beside) add_shared();
+    if (has_shared) experts.AddSharedResult();
   }
 
   void AddMlp(const LayerModules& layer, int gradients_to_add, LinearInput input,

@@ -95,7 +95,7 @@ void ExpertLayer::AddRouting() {
 
 void ExpertLayer::AddDispatch() {
   AddRouting();
-  const std::int32_t routing = Last();
+  const std::int32_t routing = routing_ = Last();
   if (Gathers()) {
     AddTokenExchange(ExchangePlace::kAfterForward, CollectiveOp::kAllGather, true);
     AddTokenExchange(ExchangePlace::kBeforeBackward, CollectiveOp::kReduceScatter, true);
@@ -114,9 +114,9 @@ void ExpertLayer::AddDispatch() {
   AddSort("moe.sort");
 }
 
-void ExpertLayer::AddExperts() {
+void ExpertLayer::AddExperts(std::int32_t input) {
   const std::int64_t h = spec_.hidden_size, f = modules_.ffn, m = rows_.per_expert;
-  AddProduct("moe.fc1", modules_.up, {m, spec_.gated_mlp ? 2 * f : f, h, modules_.local}, Last());
+  AddProduct("moe.fc1", modules_.up, {m, spec_.gated_mlp ? 2 * f : f, h, modules_.local}, input);
   AddActivation();
   AddProduct("moe.fc2", modules_.down, {m, h, f, modules_.local}, Last());
 }
@@ -140,11 +140,30 @@ void ExpertLayer::AddCombine() {
 }
 
 void ExpertLayer::AddSharedResult() {
-  if (modules_.shared_gate != kNoParameter) AddSharedWeight();
-  const std::int32_t shared = Last();
+  if (!is_beside_) EndSharedExpert();
   Operator& op = AddOperator("moe.add", Moves(passes_.shared_sum, TokenElements()));
-  op.reads = {Read(routed_, TokenElements()), Read(shared, TokenElements())};
+  op.reads = {Read(routed_, TokenElements()), Read(shared_, TokenElements())};
   op.hands_on_gradient = true;
+  if (is_beside_) op.side = SideStream::kJoins;
+}
+
+void ExpertLayer::EndSharedExpert() {
+  if (modules_.shared_gate != kNoParameter) AddSharedWeight();
+  shared_ = Last();
+}
+
+void ExpertLayer::MoveToSide(std::int32_t behind) {
+  EndSharedExpert();
+  is_beside_ = true;
+  Operator& opens = unit_.operators[static_cast<std::size_t>(routing_)];
+  opens.side = SideStream::kOpens;
+  for (auto i = static_cast<std::int32_t>(unit_.operators.size()); --i > behind;) {
+    Operator& op = unit_.operators[static_cast<std::size_t>(i)];
+    op.side = SideStream::kRuns;
+    opens.parameters_ready.insert(opens.parameters_ready.end(), op.parameters_ready.begin(),
+                                  op.parameters_ready.end());
+    op.parameters_ready.clear();
+  }
 }
 
 // sigmoid(x w) times the result: bound by memory.

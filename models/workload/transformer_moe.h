@@ -46,10 +46,14 @@ class ExpertLayer {
   // `input` is the operator that wrote the tokens.
   void AddRouter(std::int32_t input);
   void AddDispatch();
-  void AddExperts();
+  // `input` is the operator that dispatched the rows.
+  void AddExperts(std::int32_t input);
   void AddCombine();
   // The routed result and that of the shared expert, the operator added last.
   void AddSharedResult();
+  // The operators of the shared expert, all that came behind the one with this place: beside the
+  // others, from the routing to AddSharedResult. Their gradients are ready when both meet again.
+  void MoveToSide(std::int32_t behind);
 
  private:
   bool IsSpread() const { return share_.ranks * share_.tensor > 1; }
@@ -68,6 +72,7 @@ class ExpertLayer {
   void AddActivation();
   void AddSort(const std::string& name);
   void AddSharedWeight();
+  void EndSharedExpert();
 
   void AddExchange(ExchangePlace place, ExchangeAxis axis, CollectiveOp op, DType dtype,
                    Bytes bytes, const std::string& what);
@@ -94,8 +99,11 @@ class ExpertLayer {
   ExpertRows rows_;
   const bool host_reads_;
   ModelUnit& unit_;
-  std::int32_t input_ = kUnitInput;   // who wrote the tokens, as the router reads them
-  bool shares_input_ = false;         // with the shared expert
+  std::int32_t input_ = kUnitInput;  // who wrote the tokens, as the router reads them
+  bool shares_input_ = false;        // with the shared expert
+  std::int32_t routing_ = kUnitInput;
+  std::int32_t shared_ = kUnitInput;  // ... the shared expert's
+  bool is_beside_ = false;
   std::int32_t routed_ = kUnitInput;  // who wrote the routed result
 };
 

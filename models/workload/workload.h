@@ -72,6 +72,10 @@ struct Exchange {
   std::string name;  // "all_gather x"
 };
 
+// Operators that run on a stream of their own: those between one that opens and one that joins it,
+// in backward the other way round. (A shared expert beside the dispatch of the others.)
+enum class SideStream : std::uint8_t { kNone, kOpens, kRuns, kJoins };
+
 struct Operator {
   std::string name;  // "qkv", unique within its unit
   ComputeWork forward;
@@ -100,6 +104,7 @@ struct Operator {
   std::vector<Exchange> exchanges;  // in the order in which those of one place are issued
   // The host reads its result before it launches what follows (sizes that only the device knows).
   bool host_reads = false;
+  SideStream side = SideStream::kNone;
   // Attention over keys and values of several ranks: the kernels that stand for the one in
   // `forward` and the one in `backward_input`. nullptr: none do.
   std::shared_ptr<const AttentionSteps> steps;

@@ -73,6 +73,18 @@ ResolvedJob ParallelJob(std::uint64_t seed) {
   plan.pipeline.runtime =
       draw.Of<PipelineRuntime>({PipelineRuntime::kAuto, PipelineRuntime::kMegatron});
   job.batch.gradient_accumulation_steps = plan.pipeline_parallel * draw.Of<std::int64_t>({1, 2, 3});
+  // Experts ask for a sequence that is cut over the tensor-parallel ranks.
+  if (plan.tensor_parallel > 1 && !plan.sequence_parallel()) return resolved;
+  auto& spec = std::get<TransformerSpec>(job.model.network);
+  if (!draw.Of<bool>({false, false, true})) return resolved;
+  spec.experts = {
+      .count = 4, .top_k = 2, .ffn_size = 256, .shared_ffn_size = draw.Of<std::int64_t>({0, 512})};
+  if (plan.strategy == "megatron") plan.expert_parallel = draw.Of<std::int64_t>({1, 2, 4});
+  plan.expert.dispatcher = draw.Of<ExpertDispatcher>(
+      {ExpertDispatcher::kAllToAll, ExpertDispatcher::kAllToAll, ExpertDispatcher::kAllGather});
+  plan.expert.shared_expert_overlap = spec.experts.shared_ffn_size > 0 &&
+                                      plan.expert.dispatcher == ExpertDispatcher::kAllToAll &&
+                                      draw.Of<bool>({false, true});
   return resolved;
 }
 

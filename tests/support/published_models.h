@@ -76,6 +76,41 @@ inline TransformerSpec Llama2Of7b() {
   return spec;
 }
 
+// mistralai/Mixtral-8x7B-v0.1
+inline TransformerSpec Mixtral8x7b() {
+  TransformerSpec spec = Llama3Of8b();
+  spec.vocab_size = 32000;
+  spec.experts = {.count = 8, .top_k = 2, .ffn_size = 14336};
+  return spec;
+}
+
+// Qwen/Qwen3-30B-A3B
+inline TransformerSpec Qwen3Of30bA3b() {
+  TransformerSpec spec = Llama3Of8b();
+  spec.layers = 48;
+  spec.hidden_size = 2048;
+  spec.kv_heads = 4;
+  spec.ffn_size = 6144;
+  spec.vocab_size = 151936;
+  spec.qk_norm = true;
+  spec.experts = {.count = 128, .top_k = 8, .ffn_size = 768};
+  return spec;
+}
+
+// Qwen/Qwen1.5-MoE-A2.7B: four experts of 60, and a shared one as wide as four.
+inline TransformerSpec Qwen15MoeA27b() {
+  TransformerSpec spec = Llama3Of8b();
+  spec.layers = 24;
+  spec.hidden_size = 2048;
+  spec.heads = spec.kv_heads = 16;
+  spec.ffn_size = 5632;
+  spec.vocab_size = 151936;
+  spec.qkv_bias = true;
+  spec.experts = {
+      .count = 60, .top_k = 4, .ffn_size = 1408, .shared_ffn_size = 5632, .shared_gate = true};
+  return spec;
+}
+
 // BertModel: with the pooler, without the pre-training heads.
 inline TransformerSpec BertBase() {
   TransformerSpec spec = Gpt2();
@@ -101,6 +136,9 @@ inline std::vector<PublishedModel> PublishedModels() {
           {"llama-3-8b", Llama3Of8b(), 8030261248},
           {"llama-3.2-3b", Llama32Of3b(), 3212749824},
           {"llama-2-7b", Llama2Of7b(), 6738415616},
+          {"mixtral-8x7b", Mixtral8x7b(), 46702792704},
+          {"qwen3-30b-a3b", Qwen3Of30bA3b(), 30532122624},
+          {"qwen1.5-moe-a2.7b", Qwen15MoeA27b(), 14315784192},
           {"bert-base", BertBase(), 109482240},
           // 109,482,240 + transform 590,592 + its norm 1,536 + decoder bias 30,522 + next
           // sentence 1,538

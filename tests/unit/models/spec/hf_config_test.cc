@@ -153,7 +153,35 @@ TEST(HfConfig, Names) {
   EXPECT_EQ(name("config.json", R"(, "_name_or_path": "a/b")"), "a/b");
 }
 
+// The files of mistralai/Mixtral-8x7B-v0.1 and Qwen/Qwen1.5-MoE-A2.7B, shortened.
+TEST(HfConfig, MixturesOfExperts) {
+  const std::string mixtral =
+      R"({"model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336,
+          "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
+          "num_experts_per_tok": 2, "num_local_experts": 8, "vocab_size": 32000})";
+  const auto first = std::get<TransformerSpec>(LoadModelText(mixtral, "config.json").network);
+  EXPECT_EQ(first.experts.count, 8);
+  EXPECT_EQ(first.experts.top_k, 2);
+  EXPECT_EQ(first.experts.ffn_size, 14336);  // intermediate_size
+  const std::string qwen =
+      R"({"model_type": "qwen2_moe", "hidden_size": 2048, "intermediate_size": 5632,
+          "num_attention_heads": 16, "num_hidden_layers": 24, "moe_intermediate_size": 1408,
+          "shared_expert_intermediate_size": 5632, "num_experts_per_tok": 4, "num_experts": 60,
+          "decoder_sparse_step": 1, "vocab_size": 151936})";
+  const auto second = std::get<TransformerSpec>(LoadModelText(qwen, "config.json").network);
+  EXPECT_EQ(second.experts.ffn_size, 1408);
+  EXPECT_EQ(second.experts.shared_ffn_size, 5632);
+  EXPECT_TRUE(second.experts.shared_gate);
+  EXPECT_TRUE(second.qkv_bias);
+}
+
 TEST(HfConfig, Refusals) {
+  EXPECT_EQ(ErrorOf(R"({"model_type": "deepseek_v3", "kv_lora_rank": 512})"),
+            "config.json:1:31: kv_lora_rank: found '512', allowed: networks without it "
+            "(multi-latent attention is not supported)");
+  EXPECT_EQ(ErrorOf(R"({"model_type": "qwen3_moe", "mlp_only_layers": [3]})"),
+            "config.json:1:29: mlp_only_layers: found some, allowed: an empty list; leading ones: "
+            "a model file with transformer.experts.dense_layers");
   EXPECT_EQ(ErrorOf(R"({"model_type": "mistrl"})"),
             "config.json:1:2: model_type: found 'mistrl', allowed: llama, mistral, qwen2, qwen3, "
             "mixtral, qwen2_moe, qwen3_moe, gpt2, gpt_neox, bert, roberta; did you mean "

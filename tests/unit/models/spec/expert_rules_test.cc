@@ -1,0 +1,103 @@
+// What a job says about experts is wrong where they cannot be dealt out, and what it may say
+// changes the step in the direction that it must.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "models/run_step.h"
+#include "models/spec/load_job.h"
+#include "tests/support/shipped.h"
+
+namespace stepsim {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kJob =
+    "{model: {base: mixtral-8x7b, transformer: {layers: 4}, reference_parameters: 0}, hardware: "
+    "h100-sxm-dgx, nodes: 2, plan: {strategy: megatron, expert_parallel: 8}, batch: "
+    "{sequence_length: 4096}, precision: {parameters: bf16}, kernels: fused}";
+
+std::string ProblemsOf(const std::vector<std::string>& sets, const std::string& job = kJob) {
+  try {
+    testing::LoadText(job, sets);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+Duration StepOf(const std::vector<std::string>& sets) {
+  return RunStep(testing::LoadText(kJob, sets)).report.ranks.front().step;
+}
+
+TEST(ExpertRules, AdmitsWhatDivides) {
+  EXPECT_EQ(ProblemsOf({}), "");
+  EXPECT_EQ(ProblemsOf({"plan.ep=4", "plan.tp=2"}), "");
+  EXPECT_EQ(ProblemsOf({"plan.ep=1", "plan.strategy=fsdp2"}), "");
+}
+
+TEST(ExpertRules, ExpertsAreDealtOutEvenly) {
+  EXPECT_THAT(ProblemsOf({"plan.expert_parallel=3"}),
+              HasSubstr("plan.expert_parallel: found 3, allowed: a divisor of the 8 experts of "
+                        "model mixtral-8x7b; nearest valid: 2, 4"));
+  EXPECT_THAT(ProblemsOf({"plan.tensor_parallel=4"}),
+              HasSubstr("expert_parallel x tensor parallelism of the experts = 8 x 4 = 32 must "
+                        "divide the ranks of a pipeline stage (16); nearest valid: 4"));
+  EXPECT_THAT(ProblemsOf({"model.transformer.experts.top_k=9"}),
+              HasSubstr("experts.top_k: found 9, allowed: at most the 8 experts"));
+}
+
+TEST(ExpertRules, WhoCanDealThemOut) {
+  EXPECT_THAT(ProblemsOf({"plan.strategy=fsdp2"}),
+              HasSubstr("plan.strategy: found 'fsdp2' with experts that are dealt out over ranks "
+                        "of their own (expert_parallel: 8, tensor parallelism of the experts: 1), "
+                        "allowed: megatron"));
+  EXPECT_THAT(ProblemsOf({"plan.tp=2", "plan.ep=4", "plan.tensor.sequence_parallel=false"}),
+              HasSubstr("found 'false' with experts and tensor_parallel above 1, allowed: true"));
+  EXPECT_THAT(ProblemsOf({"plan.expert.overlap_microbatches=true"}),
+              HasSubstr("plan.expert.overlap_microbatches: found 'true', allowed: false"));
+}
+
+TEST(ExpertRules, KeysWithoutEffect) {
+  EXPECT_THAT(ProblemsOf({"plan.expert.shared_expert_overlap=true"}),
+              HasSubstr("has no effect with a model without a shared expert"));
+  EXPECT_THAT(ProblemsOf({"plan.expert.pad_to_capacity=true"}),
+              HasSubstr("has no effect with no plan.expert.capacity_factor"));
+  EXPECT_THAT(ProblemsOf({"plan.expert.imbalance=2", "plan.expert_parallel=1"}),
+              HasSubstr("has no effect with plan.expert_parallel: 1"));
+  const std::string dense =
+      "{model: llama-3-8b, hardware: h100-sxm-dgx, batch: {sequence_length: 8192}}";
+  EXPECT_THAT(ProblemsOf({"plan.expert.imbalance=2"}, dense),
+              HasSubstr("has no effect with a model without experts"));
+  EXPECT_THAT(ProblemsOf({"plan.expert_parallel=2"}, dense),
+              HasSubstr("found 2 with model llama-3-8b, which has no experts, allowed: 1"));
+}
+
+// The busiest rank's products and exchanges set the pace; dropping what is above the mean ends it.
+TEST(ExpertRules, ImbalanceCostsAndCapacityEndsIt) {
+  const Duration even = StepOf({});
+  EXPECT_GT(StepOf({"plan.expert.imbalance=2"}), even);
+  EXPECT_EQ(StepOf({"plan.expert.imbalance=2", "plan.expert.capacity_factor=1"}), even);
+}
+
+// Eight of sixteen ranks in a node, or two ranks of each node's eight in every group: over the
+// network tokens travel at a fraction of NVLink's rate.
+TEST(ExpertRules, TokensOverTheNetworkCostMore) {
+  const auto exposed = [](const std::vector<std::string>& sets) {
+    const RankAccount account = RunStep(testing::LoadText(kJob, sets)).report.ranks.front();
+    return account.exposed[static_cast<std::size_t>(Site::kExpertParallel)];
+  };
+  EXPECT_GT(exposed({"model.transformer.experts.count=16", "plan.expert_parallel=16"}),
+            exposed({"model.transformer.experts.count=16", "plan.expert_parallel=8"}));
+}
+
+TEST(ExpertRules, SharedExpertHidesBehindTheExchanges) {
+  const std::string shared = "model.transformer.experts.shared_ffn_size=14336";
+  EXPECT_LT(StepOf({shared, "plan.expert.shared_expert_overlap=true"}), StepOf({shared}));
+}
+
+}  // namespace
+}  // namespace stepsim
