@@ -104,10 +104,9 @@ std::vector<KeyRow> OtherLibraryRows() {
       Reads("megatron_lm_config.megatron_lm_num_micro_batches"),
       Reads("megatron_lm_config.megatron_lm_recompute_activations"),
       Reads("megatron_lm_config.megatron_lm_use_distributed_optimizer"),
-      Refuses("megatron_lm_config.megatron_lm_tp_degree", {"1"}, "tensor parallelism"),
-      Refuses("megatron_lm_config.megatron_lm_pp_degree", {"1"}, "pipeline parallelism"),
-      NoEffect("megatron_lm_config.megatron_lm_sequence_parallelism",
-               "only with tensor parallelism"),
+      Takes("megatron_lm_config.megatron_lm_tp_degree", "plan.tensor_parallel"),
+      Takes("megatron_lm_config.megatron_lm_pp_degree", "plan.pipeline_parallel"),
+      Reads("megatron_lm_config.megatron_lm_sequence_parallelism"),
   };
 }
 
@@ -345,6 +344,14 @@ class AccelerateReader {
       keys_.Set("recompute.policy", "modules", kRecompute);
     } else if (keys_.Find(kRecompute) != nullptr) {
       keys_.AddUnused(kRecompute, "off");
+    }
+    // Off unless asked for.
+    constexpr std::string_view kSequence = "megatron_lm_config.megatron_lm_sequence_parallelism";
+    if (keys_.Count("megatron_lm_config.megatron_lm_tp_degree", 1) > 1) {
+      keys_.Set("plan.tensor.sequence_parallel", keys_.Flag(kSequence, false) ? "true" : "false",
+                kSequence);
+    } else if (keys_.Find(kSequence) != nullptr) {
+      keys_.AddUnused(kSequence, "only with tensor parallelism");
     }
     ReadSteps("megatron_lm_config.megatron_lm_num_micro_batches");
     ReadClipping("megatron_lm_config.megatron_lm_gradient_clipping");

@@ -42,15 +42,15 @@ class MegatronReader {
     ReadPrecision();
     ReadKernels();
     ReadRecomputation();
+    ReadTensor();
+    ReadPipeline();
     for (const char* key : {"seq-length", "micro-batch-size"}) {
       if (Has(key)) continue;
       const bool is_length = key[0] == 's';
       job_.needs.push_back({is_length ? "batch.sequence_length" : "batch.micro_batch_size",
                             is_length ? "4096" : "1", ""});
     }
-    if (keys_.Word("clip-grad", "1.0") != "0") {
-      job_.remarks.emplace_back("clipping of the gradients (--clip-grad) is not simulated");
-    }
+    ReadClipping();
   }
 
  private:
@@ -114,6 +114,25 @@ class MegatronReader {
     const std::int64_t width = is_gated ? 4 * hidden * 2 / 3 / 64 * 64 : 4 * hidden;
     Put("ffn_size", fmt::format("{}", keys_.Count("ffn-hidden-size", width)), "ffn-hidden-size");
     PutSwitch("gated_mlp", is_gated, "swiglu");
+    SetExperts();
+  }
+
+  // An expert is as wide as the MLP unless it says its own width; tokens go to two of them.
+  void SetExperts() {
+    constexpr std::string_view kCount = "num-experts";
+    if (!Has(kCount)) return;
+    ConfigNode experts = MakeMapping(keys_.PlaceOf(kCount));
+    const auto put = [&](std::string_view field, std::string_view key, std::string_view fallback) {
+      if (!Has(key) && fallback.empty()) return;
+      const Place place = keys_.PlaceOf(key);
+      experts.Set(field, place, MakePlain(keys_.Word(key, fallback), place));
+    };
+    put("count", kCount, "");
+    put("top_k", "moe-router-topk", "2");
+    put("ffn_size", "moe-ffn-hidden-size", "");
+    put("shared_ffn_size", "moe-shared-expert-intermediate-size", "");
+    transformer_.Set("experts", keys_.PlaceOf(kCount), std::move(experts));
+    if (!Has("moe-token-dispatcher-type")) keys_.Assume("plan.expert.dispatcher", "allgather");
   }
 
   // Rows that the tokenizer knows, padded. The null tokenizer adds one for the end of a document.
@@ -240,6 +259,83 @@ class MegatronReader {
       const bool is_on = std::count(names.begin(), names.end(), known) > 0;
       keys_.Set(fmt::format("recompute.modules.{}", known), is_on ? "true" : "false", kModules);
     }
+  }
+
+  // ---- Model parallelism ----
+
+  bool IsAbove1(std::string_view degree) const { return keys_.Count(degree, 1) > 1; }
+
+  void ReadTensor() {
+    constexpr std::string_view kSequence = "sequence-parallel";
+    constexpr std::string_view kOverlap = "tp-comm-overlap";
+    if (!IsAbove1("tensor-model-parallel-size")) {
+      for (const std::string_view key : {kSequence, kOverlap}) {
+        if (Has(key)) keys_.AddUnused(key, "only with tensor parallelism");
+      }
+      return;
+    }
+    keys_.Set("plan.tensor.sequence_parallel", Has(kSequence) ? "true" : "false", kSequence);
+    if (Has(kOverlap)) keys_.Set("plan.tensor.overlap", "user_buffers", kOverlap);
+  }
+
+  void ReadPipeline() {
+    constexpr std::string_view kLayers = "num-layers-per-virtual-pipeline-stage";
+    constexpr std::string_view kStages = "num-virtual-stages-per-pipeline-rank";
+    constexpr std::int64_t kMost = 1'000'000;
+    const std::int64_t ranks = keys_.Count("pipeline-model-parallel-size", 1);
+    if (ranks <= 1 || ranks > kMost) {
+      for (const std::string_view key : {kLayers, kStages}) {
+        if (Has(key)) keys_.AddUnused(key, "only with pipeline parallelism");
+      }
+      return;
+    }
+    const std::int64_t layers = keys_.Count("num-layers", 0);
+    std::int64_t chunks = keys_.Count(kStages, 1);
+    if (Has(kLayers)) {
+      const std::int64_t each = keys_.Count(kLayers, 1);
+      if (each < 1 || each > kMost || layers % (ranks * each) != 0) {
+        return keys_.Report(kLayers, fmt::format("found {}, allowed: a number that divides the "
+                                                 "layers of a rank ({} / {})",
+                                                 each, layers, ranks));
+      }
+      chunks = layers / (ranks * each);
+    }
+    if (chunks > 1) {
+      const std::string_view key = Has(kLayers) ? kLayers : kStages;
+      keys_.Set("plan.pipeline.schedule", "interleaved_1f1b", key);
+      keys_.Set("plan.pipeline.virtual_stages", chunks, key);
+    }
+    ReadSplit(ranks, chunks, layers);
+  }
+
+  // First and last rank may have layers of their own number; embedding and loss may count as one.
+  void ReadSplit(std::int64_t ranks, std::int64_t chunks, std::int64_t layers) {
+    constexpr std::string_view kFirst = "decoder-first-pipeline-num-layers";
+    constexpr std::string_view kLast = "decoder-last-pipeline-num-layers";
+    constexpr std::string_view kEmbedding = "account-for-embedding-in-pipeline-split";
+    constexpr std::string_view kLoss = "account-for-loss-in-pipeline-split";
+    if (Has(kEmbedding) && Has(kLoss)) {
+      return keys_.Set("plan.pipeline.balance", "ends", kEmbedding);
+    }
+    for (const std::string_view key : {kFirst, kLast, kEmbedding, kLoss}) {
+      if (!Has(key)) continue;
+      keys_.Report(key, fmt::format("found {}, which is not read, allowed: without it; --set "
+                                    "plan.pipeline.layers_per_stage=[...] says the layers of each "
+                                    "of the {} stages, {} in all",
+                                    DescribeFound(*keys_.Find(key)), ranks * chunks, layers));
+    }
+  }
+
+  // On unless 0. One copy of the network on one GPU is simulated without it.
+  void ReadClipping() {
+    constexpr std::string_view kClip = "clip-grad";
+    const std::string norm = keys_.Word(kClip, "1.0");
+    if (norm == "0" || norm == "0.0") return keys_.Set("plan.clip_gradients", "false", kClip);
+    for (const char* degree : {"tensor-model-parallel-size", "pipeline-model-parallel-size",
+                               "context-parallel-size", "expert-model-parallel-size"}) {
+      if (IsAbove1(degree)) return keys_.Set("plan.clip_gradients", "true", kClip);
+    }
+    job_.remarks.emplace_back("clipping of the gradients (--clip-grad) is not simulated");
   }
 
   KeyReader keys_;

@@ -39,14 +39,79 @@ std::vector<KeyRow> ModelRows() {
       ReadsSwitch("squared-relu"),
       Refuses("qk-layernorm", {}, "norms of queries and keys"),
       Refuses("multi-latent-attention", {}, "multi-latent attention"),
-      Refuses("num-experts", {}, "mixtures of experts"),
       Refuses("heterogeneous-layers-config-path", {}, "layers that differ"),
       Refuses("hybrid-override-pattern", {}, "layers that differ"),
       Refuses("mtp-num-layers", {"0"}, "multi-token prediction"),
       Refuses("window-size", {}, "windows of attention"),
       Refuses("fp32-residual-connection", {}, "residuals in fp32"),
-      NoEffect("moe-*", "only with experts"),
-      NoEffect("expert-tensor-parallel-size", "only with experts"),
+  };
+}
+
+// Mixtures of experts: the network's numbers and how tokens reach them.
+std::vector<KeyRow> ExpertRows() {
+  return {
+      Reads("num-experts"),
+      Reads("moe-router-topk"),
+      Reads("moe-ffn-hidden-size"),
+      Reads("moe-shared-expert-intermediate-size"),
+      Refuses("moe-layer-freq", {"1"}, "layers with and without experts in turn"),
+      Takes("expert-model-parallel-size", "plan.expert_parallel"),
+      Takes("expert-tensor-parallel-size", "plan.expert.tensor_parallel"),
+      Takes("moe-token-dispatcher-type", "plan.expert.dispatcher",
+            {{"allgather", "allgather"}, {"alltoall", "alltoall"}}),
+      Takes("moe-expert-capacity-factor", "plan.expert.capacity_factor"),
+      TakesSwitch("moe-pad-expert-input-to-capacity", "plan.expert.pad_to_capacity"),
+      TakesSwitch("moe-shared-expert-overlap", "plan.expert.shared_expert_overlap"),
+      Refuses("overlap-moe-expert-parallel-comm", {}, "two micro-batches layer by layer"),
+      NoEffect("moe-router-*", "which experts a token is sent to"),
+      NoEffect("moe-aux-loss-coeff", "numbers, not shapes"),
+      NoEffect("moe-z-loss-coeff", "numbers, not shapes"),
+      NoEffect("moe-token-drop-policy", "which tokens are dropped"),
+      NoEffect("moe-grouped-gemm", "single fusions are not told apart"),
+      NoEffect("moe-permute-fusion", "single fusions are not told apart"),
+      NoEffect("moe-per-layer-logging", "logging"),
+  };
+}
+
+// Tensor, pipeline and context parallelism.
+std::vector<KeyRow> ModelParallelRows() {
+  return {
+      Takes("tensor-model-parallel-size", "plan.tensor_parallel"),
+      ReadsSwitch("sequence-parallel"),
+      ReadsSwitch("tp-comm-overlap"),
+      TakesSwitch("disable-tp-comm-bulk-dgrad", "plan.tensor.bulk_dgrad", "false"),
+      TakesSwitch("disable-tp-comm-bulk-wgrad", "plan.tensor.bulk_wgrad", "false"),
+      TakesSwitch("disable-tp-comm-overlap-ag", "plan.tensor.overlap_ag", "false"),
+      TakesSwitch("disable-tp-comm-overlap-rs", "plan.tensor.overlap_rs", "false"),
+      TakesSwitch("tp-comm-overlap-rs-dgrad", "plan.tensor.overlap_rs_dgrad"),
+      Takes("pipeline-model-parallel-size", "plan.pipeline_parallel"),
+      Reads("num-layers-per-virtual-pipeline-stage"),
+      Reads("num-virtual-stages-per-pipeline-rank"),
+      Takes("microbatch-group-size-per-virtual-pipeline-stage",
+            "plan.pipeline.microbatch_group_size"),
+      Reads("decoder-first-pipeline-num-layers"),
+      Reads("decoder-last-pipeline-num-layers"),
+      ReadsSwitch("account-for-embedding-in-pipeline-split"),
+      ReadsSwitch("account-for-loss-in-pipeline-split"),
+      Refuses("pipeline-model-parallel-layout", {}, "stages in a notation of their own"),
+      TakesSwitch("no-overlap-p2p-communication", "plan.pipeline.overlap_p2p_comm", "false"),
+      TakesSwitch("overlap-p2p-communication-warmup-flush",
+                  "plan.pipeline.overlap_p2p_comm_warmup_flush"),
+      TakesSwitch("defer-embedding-wgrad-compute", "plan.pipeline.defer_embedding_wgrad_compute"),
+      TakesSwitch("no-align-grad-reduce", "plan.megatron.align_grad_reduce", "false"),
+      TakesSwitch("no-align-param-gather", "plan.megatron.align_param_gather", "false"),
+      TakesSwitch("overlap-param-gather-with-optimizer-step",
+                  "plan.megatron.overlap_param_gather_with_optimizer_step"),
+      Takes("context-parallel-size", "plan.context_parallel"),
+      Takes("cp-comm-type", "plan.context.comm_type",
+            {{"p2p", "p2p"}, {"all_gather", "all_gather"}, {"a2a", "a2a"}, {"a2a+p2p", "a2a+p2p"}}),
+      TakesSwitch("use-tp-pp-dp-mapping", "plan.mesh_order", "tp-cp-pp-dp"),
+      NoEffect("hierarchical-context-parallel-sizes", "a2a spans the ranks of a node"),
+      NoEffect("overlap-p2p-communication", "the default"),
+      Refuses("no-async-tensor-model-parallel-allreduce", {},
+              "collectives of backward that hide behind nothing; --set "
+              "plan.tensor.async_input_gradient=false says it"),
+      NoEffect("tp-comm-*", "details of user buffers"),
   };
 }
 
@@ -70,10 +135,6 @@ std::vector<KeyRow> StepRows() {
       Refuses("cpu-offloading", {}, "offloading"),
       Takes("nnodes", "nodes"),
       Takes("nproc-per-node", "gpus_per_node"),
-      Refuses("tensor-model-parallel-size", {"1"}, "tensor parallelism"),
-      Refuses("pipeline-model-parallel-size", {"1"}, "pipeline parallelism"),
-      Refuses("context-parallel-size", {"1"}, "context parallelism"),
-      Refuses("expert-model-parallel-size", {"1"}, "expert parallelism"),
       Refuses("use-torch-fsdp2", {}, "FSDP inside Megatron-LM"),
       Refuses("use-custom-fsdp", {}, "Megatron's own FSDP"),
       Refuses("use-megatron-fsdp", {}, "Megatron's own FSDP"),
@@ -170,24 +231,6 @@ std::vector<KeyRow> NumberRows() {
                                            "no-initialization"});
 }
 
-std::vector<KeyRow> ParallelDetails() {
-  std::vector<KeyRow> rows =
-      NoEffects("only with tensor parallelism",
-                {"sequence-parallel", "no-async-tensor-model-parallel-allreduce"});
-  rows.push_back(NoEffect("tp-comm-*", "only with tensor parallelism"));
-  for (const char* key :
-       {"num-layers-per-virtual-pipeline-stage", "num-virtual-stages-per-pipeline-rank",
-        "decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers",
-        "overlap-p2p-communication", "no-overlap-p2p-communication", "no-align-grad-reduce",
-        "no-align-param-gather", "overlap-param-gather-with-optimizer-step",
-        "defer-embedding-wgrad-compute", "microbatch-group-size-per-virtual-pipeline-stage"}) {
-    rows.push_back(NoEffect(key, "only with pipeline parallelism"));
-  }
-  rows.push_back(NoEffect("cp-comm-type", "only with context parallelism"));
-  rows.push_back(NoEffect("hierarchical-context-parallel-sizes", "only with context parallelism"));
-  return rows;
-}
-
 std::vector<KeyRow> DataRows() {
   return {
       NoEffect("data-path", "data"),
@@ -271,8 +314,8 @@ std::vector<KeyRow> RunRows() {
 
 const std::vector<KeyRow>& MegatronRows() {
   static const std::vector<KeyRow> rows =
-      Joined({ModelRows(), StepRows(), KernelRows(), KernelDetails(), NumberRows(),
-              ParallelDetails(), DataRows(), RunRows()});
+      Joined({ModelRows(), ExpertRows(), StepRows(), ModelParallelRows(), KernelRows(),
+              KernelDetails(), NumberRows(), DataRows(), RunRows()});
   return rows;
 }
 

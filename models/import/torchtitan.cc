@@ -18,6 +18,10 @@ namespace stepsim {
 namespace {
 
 constexpr std::int64_t kMostRanks = 10'000'000;
+constexpr std::string_view kSplitByName =
+    "stages by the names of modules; --set plan.pipeline.layers_per_stage=[...] says them";
+constexpr std::string_view kSplitByNumber =
+    "another split than torchtitan's own; --set plan.pipeline.layers_per_stage=[...] says it";
 constexpr std::string_view kWhenOn = "only with a feature that is off";
 
 constexpr std::array kDtypes = {WordPair{"bfloat16", "bf16"}, WordPair{"float32", "fp32"}};
@@ -72,8 +76,8 @@ std::vector<KeyRow> RunRows() {
 // A step.
 std::vector<KeyRow> TrainingRows() {
   return {
-      Takes("training.local_batch_size", "batch.micro_batch_size"),
-      Takes("training.batch_size", "batch.micro_batch_size"),
+      Reads("training.local_batch_size"),
+      Reads("training.batch_size"),
       Reads("training.global_batch_size"),
       Takes("training.seq_len", "batch.sequence_length"),
       Takes("training.dtype", "precision.parameters", {kDtypes.begin(), kDtypes.end()}),
@@ -105,25 +109,27 @@ std::vector<KeyRow> ParallelismRows() {
       Reads("parallelism.data_parallel_replicate_degree"),
       Reads("parallelism.data_parallel_shard_degree"),
       Reads("parallelism.fsdp_reshard_after_forward"),
-      Refuses("parallelism.tensor_parallel_degree", {"1"}, "tensor parallelism"),
-      Refuses("parallelism.pipeline_parallel_degree", {"1"}, "pipeline parallelism"),
-      Refuses("parallelism.context_parallel_degree", {"1"}, "context parallelism"),
-      Refuses("parallelism.expert_parallel_degree", {"1"}, "expert parallelism"),
-      Refuses("parallelism.expert_tensor_parallel_degree", {"0", "1"}, "expert parallelism"),
+      Takes("parallelism.tensor_parallel_degree", "plan.tensor_parallel"),
+      Takes("parallelism.pipeline_parallel_degree", "plan.pipeline_parallel"),
+      Takes("parallelism.context_parallel_degree", "plan.context_parallel"),
+      Refuses("parallelism.expert_parallel_degree", {"1"},
+              "expert parallelism beside FSDP2; plan.strategy: megatron has it"),
+      Refuses("parallelism.expert_tensor_parallel_degree", {"0", "1"},
+              "expert parallelism beside FSDP2; plan.strategy: megatron has it"),
       Refuses("parallelism.enable_compiled_autograd", {"false"}, "compiled autograd"),
-      NoEffect("parallelism.disable_loss_parallel", "only with tensor parallelism"),
-      NoEffect("parallelism.enable_async_tensor_parallel", "only with tensor parallelism"),
-      NoEffect("parallelism.context_parallel_rotate_method", "only with context parallelism"),
-      NoEffect("parallelism.pipeline_parallel_split_points", "only with pipeline parallelism"),
-      NoEffect("parallelism.pipeline_parallel_layers_per_stage", "only with pipeline parallelism"),
-      NoEffect("parallelism.pipeline_parallel_first_stage_less_layers",
-               "only with pipeline parallelism"),
-      NoEffect("parallelism.pipeline_parallel_last_stage_less_layers",
-               "only with pipeline parallelism"),
-      NoEffect("parallelism.pipeline_parallel_schedule", "only with pipeline parallelism"),
-      NoEffect("parallelism.pipeline_parallel_schedule_csv", "only with pipeline parallelism"),
-      NoEffect("parallelism.pipeline_parallel_microbatch_size", "only with pipeline parallelism"),
-      NoEffect("parallelism.module_fqns_per_model_part", "only with pipeline parallelism"),
+      Takes("parallelism.disable_loss_parallel", "plan.tensor.vocabulary_parallel_loss",
+            {{"true", "false"}, {"false", "true"}}),
+      Reads("parallelism.enable_async_tensor_parallel"),
+      Takes("parallelism.context_parallel_rotate_method", "plan.context.comm_type",
+            {{"allgather", "all_gather"}, {"alltoall", "p2p"}}),
+      Refuses("parallelism.pipeline_parallel_split_points", {""}, kSplitByName),
+      Refuses("parallelism.module_fqns_per_model_part", {""}, kSplitByName),
+      Refuses("parallelism.pipeline_parallel_layers_per_stage", {}, kSplitByNumber),
+      Refuses("parallelism.pipeline_parallel_first_stage_less_layers", {"1"}, kSplitByNumber),
+      Refuses("parallelism.pipeline_parallel_last_stage_less_layers", {"1"}, kSplitByNumber),
+      Reads("parallelism.pipeline_parallel_schedule"),
+      Reads("parallelism.pipeline_parallel_schedule_csv"),
+      Reads("parallelism.pipeline_parallel_microbatch_size"),
   };
 }
 
@@ -135,17 +141,18 @@ std::vector<KeyRow> OlderRows() {
       Reads("training.data_parallel_degree"),  // before there were replicas
       Refuses("training.data_parallel_type", {"fsdp"}, "DDP of versions without replicas"),
       Reads("training.fsdp_reshard_after_forward"),
-      Refuses("training.tensor_parallel_degree", {"1"}, "tensor parallelism"),
-      Refuses("experimental.pipeline_parallel_degree", {"1"}, "pipeline parallelism"),
-      Refuses("experimental.context_parallel_degree", {"1"}, "context parallelism"),
+      Takes("training.tensor_parallel_degree", "plan.tensor_parallel"),
+      Takes("experimental.pipeline_parallel_degree", "plan.pipeline_parallel"),
+      Takes("experimental.context_parallel_degree", "plan.context_parallel"),
       Refuses("experimental.enable_compiled_autograd", {"false"}, "compiled autograd"),
       Refuses("experimental.custom_import", {""}, "code of your own"),
       Refuses("experimental.custom_args_module", {""}, "code of your own"),
-      NoEffect("experimental.enable_async_tensor_parallel", "only with tensor parallelism"),
-      NoEffect("experimental.context_parallel_rotate_method", "only with context parallelism"),
-      NoEffect("experimental.pipeline_parallel_split_points", "only with pipeline parallelism"),
-      NoEffect("experimental.pipeline_parallel_schedule", "only with pipeline parallelism"),
-      NoEffect("experimental.pipeline_parallel_microbatches", "only with pipeline parallelism"),
+      Reads("experimental.enable_async_tensor_parallel"),
+      Takes("experimental.context_parallel_rotate_method", "plan.context.comm_type",
+            {{"allgather", "all_gather"}, {"alltoall", "p2p"}}),
+      Refuses("experimental.pipeline_parallel_split_points", {""}, kSplitByName),
+      Reads("experimental.pipeline_parallel_schedule"),
+      Reads("experimental.pipeline_parallel_microbatches"),
   };
 }
 
@@ -177,10 +184,15 @@ class TorchtitanReader {
     ReadModel();
     ReadPrecision();
     ReadCompile();
+    ReadDegrees();
     ReadParallelism();
+    ReadTensor();
+    ReadBatch();
     ReadGlobalBatch();
     ReadRecomputation();
-    if (keys_.Find("training.max_norm") != nullptr) {
+    if (keys_.Find("training.max_norm") != nullptr && ModelRanks() > 1) {
+      keys_.Set("plan.clip_gradients", "true", "training.max_norm");
+    } else if (keys_.Find("training.max_norm") != nullptr) {
       job_.remarks.emplace_back("clipping of the gradients (training.max_norm) is not simulated");
     }
   }
@@ -222,6 +234,7 @@ class TorchtitanReader {
     const bool is_on = is_asked && Compiles("model");
     if (is_on && !Compiles("loss")) keys_.Set("loss", "eager", "compile.components");
     if (is_asked && !is_on && Compiles("loss")) keys_.Set("loss", "compiled", "compile.components");
+    compiles_model_ = is_on;
     if (key.empty()) {
       keys_.Assume("kernels", "eager");
     } else {
@@ -258,6 +271,84 @@ class TorchtitanReader {
     keys_.Assume(field, word);
   }
 
+  // ---- Model parallelism ----
+
+  std::int64_t ModelRanks() const { return tensor_ * context_ * pipeline_; }
+
+  std::int64_t Degree(std::initializer_list<std::string_view> keys) const {
+    constexpr std::int64_t kMost = 100'000;  // their product stays below 2^63
+    const std::string_view key = keys_.FirstOf(keys);
+    const std::int64_t degree = key.empty() ? 1 : keys_.Count(key, 1);
+    if (degree >= 1 && degree <= kMost) return degree;
+    keys_.Report(key, fmt::format("found {}, allowed: a whole number from 1 to {}", degree, kMost));
+    return 1;
+  }
+
+  void ReadDegrees() {
+    tensor_ = Degree({"parallelism.tensor_parallel_degree", "training.tensor_parallel_degree"});
+    context_ =
+        Degree({"parallelism.context_parallel_degree", "experimental.context_parallel_degree"});
+    pipeline_ =
+        Degree({"parallelism.pipeline_parallel_degree", "experimental.pipeline_parallel_degree"});
+    if (context_ > 1) keys_.Assume("plan.context.comm_type", "all_gather");
+    if (!gpus_ || ModelRanks() == 1) return;
+    if (*gpus_ % ModelRanks() != 0) {
+      gpus_.reset();  // the job's own rule reports it
+      return;
+    }
+    *gpus_ /= tensor_ * context_ * pipeline_;
+  }
+
+  void ReadTensor() {
+    const std::string_view key = keys_.FirstOf(
+        {"parallelism.enable_async_tensor_parallel", "experimental.enable_async_tensor_parallel"});
+    if (key.empty()) return;
+    if (!keys_.Flag(key, false) || tensor_ == 1) {
+      return keys_.AddUnused(key, tensor_ == 1 ? "only with tensor parallelism" : "off");
+    }
+    if (!compiles_model_) {
+      return keys_.Report(key,
+                          "found 'true' without compilation of the model, allowed: false, or "
+                          "compile.enable = true, as torchtitan asks for it");
+    }
+    keys_.Set("plan.tensor.overlap", "async_tp", key);
+  }
+
+  // A pipeline cuts a rank's batch into micro-batches, by default of one sample each.
+  void ReadBatch() {
+    const std::string_view key =
+        keys_.FirstOf({"training.local_batch_size", "training.batch_size"});
+    const std::int64_t local = key.empty() ? 8 : keys_.Count(key, 8);
+    constexpr std::string_view kSize = "parallelism.pipeline_parallel_microbatch_size";
+    constexpr std::string_view kCount = "experimental.pipeline_parallel_microbatches";
+    const std::string_view schedule = keys_.FirstOf(
+        {"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
+    constexpr std::string_view kFile = "parallelism.pipeline_parallel_schedule_csv";
+    if (pipeline_ == 1) {
+      for (const std::string_view name : {kSize, kCount, schedule, kFile}) {
+        if (!name.empty() && keys_.Find(name) != nullptr) {
+          keys_.AddUnused(name, "only with pipeline parallelism");
+        }
+      }
+      if (!key.empty()) keys_.Set("batch.micro_batch_size", keys_.Word(key, ""), key);
+      return;
+    }
+    const bool has_count = keys_.Find(kCount) != nullptr;
+    const std::int64_t part = has_count ? keys_.Count(kCount, 1) : keys_.Count(kSize, 1);
+    const std::string_view place = has_count ? kCount : keys_.Find(kSize) != nullptr ? kSize : key;
+    if (part < 1 || local % part != 0) {
+      return keys_.Report(place, fmt::format("found {}, allowed: a divisor of the {} samples of "
+                                             "local_batch_size",
+                                             part, local));
+    }
+    keys_.Set("batch.micro_batch_size", has_count ? local / part : part, place);
+    keys_.Set("batch.gradient_accumulation_steps", has_count ? part : local / part, place);
+    const bool has_file = !keys_.Word(kFile, "").empty();
+    const std::string_view order = has_file ? kFile : schedule;
+    keys_.Set("plan.pipeline.schedule", order.empty() ? "1f1b" : keys_.Word(order, "1f1b"), order);
+    keys_.Set("plan.pipeline.balance", "ends");
+  }
+
   void ReadParallelism() {
     const std::string_view replicate_key = keys_.FirstOf(
         {"parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"});
@@ -280,7 +371,8 @@ class TorchtitanReader {
     const std::string_view place = !shard_key.empty() ? shard_key : replicate_key;
     if (!IsPossible(replicate, shard, replicate_key.empty() ? place : replicate_key)) return;
     const std::int64_t shards = shard == -1 ? gpus_.value_or(2 * replicate) / replicate : shard;
-    if (shards > 1) {
+    // Context parallel ranks hold the same parameters: FSDP2 shards over them as well.
+    if (shards * context_ > 1) {
       SetFsdp(shard_key, replicate_key, replicate, shards);
     } else if (replicate > 1) {
       SetDdp(replicate_key);
@@ -308,7 +400,7 @@ class TorchtitanReader {
   void SetFsdp(std::string_view shard_key, std::string_view replicate_key, std::int64_t replicate,
                std::int64_t shards) {
     keys_.Set("plan.strategy", "fsdp2", shard_key);
-    if (replicate > 1) keys_.Set("plan.fsdp2.shard_size", shards, replicate_key);
+    if (replicate > 1) keys_.Set("plan.fsdp2.shard_size", shards * context_, replicate_key);
     const std::string reduce = keys_.Word("training.mixed_precision_reduce", "fp32", kDtypes);
     keys_.Set("plan.fsdp2.reduce_dtype", reduce, "training.mixed_precision_reduce");
     constexpr std::array kPolicies = {WordPair{"default", "auto"}, WordPair{"always", "true"},
@@ -317,7 +409,11 @@ class TorchtitanReader {
         {"parallelism.fsdp_reshard_after_forward", "training.fsdp_reshard_after_forward"});
     const std::string policy = key.empty() ? "auto" : keys_.Word(key, "auto", kPolicies);
     if (!key.empty()) keys_.Set("plan.fsdp2.reshard_after_forward", policy, key);
-    if (is_shipped_) SetGroups(policy);
+    if (!is_shipped_) return;
+    if (pipeline_ == 1) return SetGroups(policy);
+    job_.remarks.emplace_back(
+        "stages of a pipeline are wrapped by layer; torchtitan also wraps the embedding, and the "
+        "last norm with the head");
   }
 
   // The embedding, every block, and the last norm with the head, which backward needs first: they
@@ -342,6 +438,12 @@ class TorchtitanReader {
 
   // `replicate` with buckets of 100 MB; every micro-step reduces.
   void SetDdp(std::string_view key) {
+    if (ModelRanks() > 1) {
+      return keys_.Report(key,
+                          "found replicas without shards beside another parallelism, allowed: "
+                          "data_parallel_shard_degree above 1; torchtitan's DDP goes with "
+                          "no other");
+    }
     keys_.Set("plan.strategy", "ddp", key);
     keys_.Set("plan.ddp.bucket_cap_mb", "100", key);
     if (keys_.Find("training.mixed_precision_reduce") != nullptr) {
@@ -361,7 +463,9 @@ class TorchtitanReader {
 
   KeyReader keys_;
   bool is_shipped_ = false;  // the model
-  std::optional<std::int64_t> gpus_;
+  bool compiles_model_ = false;
+  std::int64_t tensor_ = 1, context_ = 1, pipeline_ = 1;  // degrees
+  std::optional<std::int64_t> gpus_;                      // that the model's own degrees leave
   ImportedJob& job_;
 };
 

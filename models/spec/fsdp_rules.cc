@@ -217,7 +217,7 @@ class FsdpChecker {
         problems_.Report(path,
                          fmt::format("found '{}' with model.transformer.tied_embeddings: true, "
                                      "allowed: modules that share no parameter with others; FSDP "
-                                     "keeps a shared table in the root's group",
+                                     "keeps a shared table in the root's group; plan.fsdp2.wrap: layer does so",
                                      unit));
         return;
       }

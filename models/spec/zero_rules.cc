@@ -125,6 +125,19 @@ void CheckHpz(const JobProblems& problems) {
                               fmt::join(NearestDivisors(job.gpus_per_node, size), ", ")));
 }
 
+// Its engine keeps gradients whole between micro-batches.
+void CheckZeroPipeline(const JobProblems& problems) {
+  constexpr std::string_view kPath = "plan.zero.stage";
+  const JobSpec& job = problems.job;
+  if (job.plan.pipeline_parallel == 1 || Zero(job).stage == 1) return;
+  if (problems.AnyInvalid({kPath, "plan.pipeline_parallel"})) return;
+  problems.Report(kPath,
+                  fmt::format("found {} with pipeline_parallel ({}), allowed: 1; DeepSpeed's "
+                              "pipelines do not work with ZeRO-2 and ZeRO-3; nearest "
+                              "valid: 1",
+                              Zero(job).stage, job.plan.pipeline_parallel));
+}
+
 // A task for each rank.
 void CheckCallsPerRank(const JobProblems& problems, std::string_view path) {
   constexpr std::int64_t kMost = 65'536;
@@ -200,6 +213,7 @@ std::span<const IneffectiveKey> IneffectiveZeroKeys() { return kRows; }
 
 void CheckZero(const JobProblems& problems) {
   if (!UsesZero(problems.job)) return;
+  CheckZeroPipeline(problems);
   const ZeroPlan& plan = Zero(problems.job);
   if (plan.stage == 3) {
     CheckHpz(problems);

@@ -142,9 +142,17 @@ TEST(Accelerate, Megatron) {
   EXPECT_TRUE(job.job.plan.megatron.use_distributed_optimizer);
   EXPECT_EQ(job.job.batch.gradient_accumulation_steps, 2);
   EXPECT_TRUE(job.job.recompute.IsSelective(RecomputePolicy::kModules));
-  EXPECT_THAT(
-      Accelerate("MEGATRON_LM", "megatron_lm_config: {megatron_lm_tp_degree: 2}\n").Errors(),
-      HasSubstr("tensor parallelism"));
+  // Sequence parallelism is off unless asked for.
+  const auto is_cut = [](const std::string& more) {
+    const ParallelPlan plan =
+        Accelerate("MEGATRON_LM", "megatron_lm_config: {megatron_lm_tp_degree: 2" + more + "}\n")
+            .Load()
+            .job.plan;
+    EXPECT_EQ(plan.tensor_parallel, 2);
+    return plan.sequence_parallel();
+  };
+  EXPECT_FALSE(is_cut(""));
+  EXPECT_TRUE(is_cut(", megatron_lm_sequence_parallelism: true"));
 }
 
 TEST(Accelerate, Compiler) {

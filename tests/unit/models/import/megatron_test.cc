@@ -152,12 +152,7 @@ TEST(Megatron, AttentionKernels) {
 }
 
 TEST(Megatron, RefusesWhatIsNotSimulated) {
-  EXPECT_THAT(
-      Megatron("--tensor-model-parallel-size 8").Errors(),
-      HasSubstr("run.sh:3:30: tensor-model-parallel-size: found '8', which stepsim does not "
-                "simulate (tensor parallelism)"));
   EXPECT_THAT(Megatron("--fp8-format hybrid").Errors(), HasSubstr("fp8"));
-  EXPECT_THAT(Megatron("--num-experts 8 --moe-router-topk 2").Errors(), HasSubstr("experts"));
   EXPECT_THAT(Megatron("--optimizer-cpu-offload").Errors(), HasSubstr("offloading"));
   EXPECT_EQ(Megatron("--tensor-model-parallel-size 1 --sequence-parallel").Errors(), "");
 }
@@ -186,6 +181,37 @@ TEST(Megatron, SaysWhatIsMissing) {
                        "--micro-batch-size 1 --vocab-size 9 --max-position-embeddings 4")
                   .Errors(),
               HasSubstr("run.sh:1:14: model.transformer.layers: found 'two'"));
+}
+
+// arguments.py: sequence parallelism only when given; chunks = layers / ranks / layers per chunk.
+TEST(Megatron, SpreadsTheModel) {
+  const std::string tensor = "--tensor-model-parallel-size 2 --use-tp-pp-dp-mapping ";
+  EXPECT_FALSE(Megatron(tensor).Load().job.plan.sequence_parallel());
+  const std::string sizes =
+      "--num-layers 8 --hidden-size 96 --num-attention-heads 6 --seq-length 16\n"
+      "--max-position-embeddings 16 --micro-batch-size 1 --tokenizer-type GPT2BPETokenizer\n";
+  const JobSpec job = Megatron(tensor +
+                                   "--sequence-parallel --pipeline-model-parallel-size 2 "
+                                   "--num-layers-per-virtual-pipeline-stage 2 "
+                                   "--global-batch-size 16 --clip-grad 0",
+                               sizes)
+                          .Load()
+                          .job;
+  EXPECT_TRUE(job.plan.sequence_parallel());
+  EXPECT_EQ(job.plan.pipeline.virtual_stages, 2);       // 8 / 2 / 2
+  EXPECT_EQ(job.batch.gradient_accumulation_steps, 8);  // 16 / (1 x 2 replicas)
+  EXPECT_EQ(job.plan.mesh_order, "tp-cp-pp-dp");
+  EXPECT_EQ(job.plan.clip_gradients, false);
+}
+
+TEST(Megatron, MixesExperts) {
+  const std::string experts = "--disable-bias-linear --num-experts 8 --moe-router-topk 2 ";
+  const ExpertsSpec spec = Network(experts + "--moe-ffn-hidden-size 48").experts;
+  EXPECT_EQ(spec.count, 8);
+  EXPECT_EQ(spec.top_k, 2);
+  EXPECT_EQ(spec.ffn_size, 48);
+  EXPECT_EQ(Megatron(experts + "--expert-model-parallel-size 4").Load().job.plan.expert_parallel,
+            4);
 }
 
 }  // namespace
