@@ -409,11 +409,7 @@ class TorchtitanReader {
         {"parallelism.fsdp_reshard_after_forward", "training.fsdp_reshard_after_forward"});
     const std::string policy = key.empty() ? "auto" : keys_.Word(key, "auto", kPolicies);
     if (!key.empty()) keys_.Set("plan.fsdp2.reshard_after_forward", policy, key);
-    if (!is_shipped_) return;
-    if (pipeline_ == 1) return SetGroups(policy);
-    job_.remarks.emplace_back(
-        "stages of a pipeline are wrapped by layer; torchtitan also wraps the embedding, and the "
-        "last norm with the head");
+    if (is_shipped_) SetGroups(policy);
   }
 
   // The embedding, every block, and the last norm with the head, which backward needs first: they

@@ -39,7 +39,7 @@ class Grouper {
   ShardGroups ByModules(const std::vector<std::string>& modules) {
     std::vector<std::string> names;
     for (const ModelUnit& unit : workload_.units) names.push_back(unit.name);
-    const WrappedModules wrapped = ResolveWrap(modules, names);
+    const WrappedModules wrapped = ResolveWrap(EntriesWithin(modules, names), names);
     SIM_CHECK(wrapped.problems.empty(), "a wrapped module is not one of the workload");
     std::int32_t next = 0;
     for (const UnitRange& range : wrapped.groups) {
@@ -73,6 +73,26 @@ class Grouper {
   }
 
  private:
+  // What of a wrapping there is in this stage of a pipeline: without one, all of it.
+  static std::vector<std::string> EntriesWithin(const std::vector<std::string>& entries,
+                                                const std::vector<std::string>& units) {
+    std::vector<std::string> within;
+    for (const std::string& entry : entries) {
+      std::string kept;
+      for (std::size_t begin = 0; begin <= entry.size();) {
+        const std::size_t end = std::min(entry.find('+', begin), entry.size());
+        const std::string part = entry.substr(begin, end - begin);
+        const bool is_here = std::any_of(units.begin(), units.end(), [&](const std::string& unit) {
+          return FitsPattern(unit, part);
+        });
+        if (is_here) kept += (kept.empty() ? "" : "+") + part;
+        begin = end + 1;
+      }
+      if (!kept.empty()) within.push_back(std::move(kept));
+    }
+    return within;
+  }
+
   std::int32_t LastUnit() const { return static_cast<std::int32_t>(workload_.units.size()) - 1; }
   const ModelUnit& UnitAt(std::int32_t u) const {
     return workload_.units[static_cast<std::size_t>(u)];

@@ -91,5 +91,14 @@ TEST(WrapModules, Problems) {
                           "embedding, layers.0 to layers.2, head"));
 }
 
+// A stage of a pipeline has its own part of a network's wrapping, and of a joined entry.
+TEST(ShardGroups, AStageTakesWhatItHolds) {
+  const std::vector<std::string> entries = {"embedding", "layers.*", "head+layers.9"};
+  const ShardGroups groups =
+      GroupUnits(WorkloadOf({{"layers.6", 1, 2}, {"layers.7", 1, 2}, {"head", 1, 2}}),
+                 WrapPolicy::kCustom, 0, entries);
+  EXPECT_THAT(groups.of_unit, ElementsAre(1, 2, 3));
+}
+
 }  // namespace
 }  // namespace stepsim

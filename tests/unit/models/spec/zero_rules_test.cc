@@ -58,6 +58,16 @@ TEST(ZeroRules, EveryKnobIsAccepted) {
             "no error");
 }
 
+// DeepSpeed's pipelines keep gradients and parameters whole.
+TEST(ZeroRules, PipelinesTakeStageOneAlone) {
+  const std::string plan = "{strategy: zero, pipeline_parallel: 2, zero: {stage: ";
+  EXPECT_EQ(ErrorOf(plan + "1}}"), "no error");
+  for (const char* stage : {"2", "3"}) {
+    EXPECT_THAT(ErrorOf(plan + stage + "}}"),
+                HasSubstr("pipelines do not work with ZeRO-2 and ZeRO-3"));
+  }
+}
+
 TEST(ZeroRules, KeysOfOtherStages) {
   for (const char* key :
        {"iteration: first", "stage3_prefetch_bucket_size: 1", "stage3_max_live_parameters: 1",
