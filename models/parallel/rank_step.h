@@ -76,7 +76,7 @@ class RankStep {
   std::vector<Progress> progress_;
   FinishGradients finish_;
   PipelinePlace place_;
-  std::map<std::int32_t, StreamEvent> transfers_;                    // by number, of this step
+  std::map<std::int32_t, StreamEvent> transfers_;         // by number, of this step
   std::set<std::pair<std::int32_t, std::int32_t>> sent_;  // outputs, by stage and micro-batch
   std::map<std::pair<std::int32_t, std::int32_t>, Bytes> received_;  // by stage, micro-batch
 };

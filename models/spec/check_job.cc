@@ -273,10 +273,9 @@ class JobChecker {
         "model.transformer");
     // The widest activation, and the scores of attention.
     const double tokens = real(job_.batch.micro_batch_size) * real(job_.batch.sequence_length);
-    const double routed = real(spec.experts.top_k) *
-                          std::max(real(spec.experts.ffn_size), real(spec.hidden_size)) *
-                          std::max(job_.plan.expert.imbalance,
-                                   job_.plan.expert.capacity_factor.value_or(1));
+    const double routed =
+        real(spec.experts.top_k) * std::max(real(spec.experts.ffn_size), real(spec.hidden_size)) *
+        std::max(job_.plan.expert.imbalance, job_.plan.expert.capacity_factor.value_or(1));
     const double width = std::max({real(spec.ffn_size), real(spec.hidden_size), routed,
                                    real(spec.heads) * real(spec.head_dim), vocabulary,
                                    real(spec.heads) * real(job_.batch.sequence_length)});

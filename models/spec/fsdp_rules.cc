@@ -214,11 +214,12 @@ class FsdpChecker {
       for (std::int32_t u = group.first; u <= group.last; ++u) {
         const std::string& unit = units_[static_cast<std::size_t>(u)];
         if (unit != "embedding" && unit != "head") continue;
-        problems_.Report(path,
-                         fmt::format("found '{}' with model.transformer.tied_embeddings: true, "
-                                     "allowed: modules that share no parameter with others; FSDP "
-                                     "keeps a shared table in the root's group; plan.fsdp2.wrap: layer does so",
-                                     unit));
+        problems_.Report(
+            path,
+            fmt::format("found '{}' with model.transformer.tied_embeddings: true, "
+                        "allowed: modules that share no parameter with others; FSDP "
+                        "keeps a shared table in the root's group; plan.fsdp2.wrap: layer does so",
+                        unit));
         return;
       }
     }

@@ -12,7 +12,7 @@ std::string_view ToString(ComputeClass compute_class) {
 std::string_view ToString(CollectiveOp op) {
   constexpr std::array<std::string_view, 9> kNames = {"all_reduce", "all_gather", "reduce_scatter",
                                                       "all_to_all", "broadcast",  "reduce",
-                                                      "send_recv", "peer_copy", "barrier"};
+                                                      "send_recv",  "peer_copy",  "barrier"};
   return kNames[static_cast<std::size_t>(op)];
 }
 

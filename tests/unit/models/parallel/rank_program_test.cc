@@ -20,7 +20,8 @@ constexpr Duration kUnit = std::chrono::microseconds(1);
 class Program {
  public:
   explicit Program(const LaunchModel& model)
-      : meetings_(std::vector<std::int32_t>{0}), rank_(graph_, meetings_, graph_.AddRank({}), model) {}
+      : meetings_(std::vector<std::int32_t>{0}),
+        rank_(graph_, meetings_, graph_.AddRank({}), model) {}
 
   RankProgram& operator*() { return rank_; }
   RankProgram* operator->() { return &rank_; }
