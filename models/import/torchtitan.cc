@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -23,9 +22,6 @@ constexpr std::string_view kSplitByName =
     "stages by the names of modules; --set plan.pipeline.layers_per_stage=[...] says them";
 constexpr std::string_view kSplitByNumber =
     "another split than torchtitan's own; --set plan.pipeline.layers_per_stage=[...] says it";
-constexpr std::int64_t kMostDegree = 100'000;
-constexpr std::int64_t kLocalBatch = 8;  // torchtitan's default
-constexpr std::string_view kGlobalBatch = "training.global_batch_size";
 constexpr std::string_view kWhenOn = "only with a feature that is off";
 
 constexpr std::array kDtypes = {WordPair{"bfloat16", "bf16"}, WordPair{"float32", "fp32"}};
@@ -98,7 +94,7 @@ std::vector<KeyRow> TrainingRows() {
       NoEffect("training.seed", "random numbers"),
       NoEffect("training.gc_freq", "Python's garbage collection"),
       NoEffect("training.gc_debug", "debugging"),
-      Reads("training.enable_loss_parallel"),
+      NoEffect("training.enable_loss_parallel", "only with tensor parallelism"),
 
       Reads("compile.enable"),
       Reads("compile.components"),
@@ -169,12 +165,11 @@ const std::vector<KeyRow>& Rows() {
 // torchtitan's own models that configs/models has.
 struct Flavor {
   std::string_view name, flavor, model;
-  std::int64_t layers;
 };
 constexpr std::array kFlavors = {
-    Flavor{"llama3", "8B", "llama-3-8b", 32},      Flavor{"llama3", "70B", "llama-3-70b", 80},
-    Flavor{"llama3", "405B", "llama-3-405b", 126}, Flavor{"llama2", "7B", "llama-2-7b", 32},
-    Flavor{"llama2", "13B", "llama-2-13b", 40},    Flavor{"llama2", "70B", "llama-2-70b", 80},
+    Flavor{"llama3", "8B", "llama-3-8b"},     Flavor{"llama3", "70B", "llama-3-70b"},
+    Flavor{"llama3", "405B", "llama-3-405b"}, Flavor{"llama2", "7B", "llama-2-7b"},
+    Flavor{"llama2", "13B", "llama-2-13b"},   Flavor{"llama2", "70B", "llama-2-70b"},
 };
 
 class TorchtitanReader {
@@ -219,11 +214,10 @@ class TorchtitanReader {
       if (row.name == name && row.flavor == flavor) {
         keys_.Set("model", MakeText(std::string(row.model)), "model.flavor");
         is_shipped_ = true;
-        layers_ = row.layers;
         return;
       }
     }
-    job_.needs.push_back({"model", "llama-3-8b", 32});
+    job_.needs.push_back({"model", "llama-3-8b"});
     job_.remarks.push_back(fmt::format(
         "{} {} is not among the shipped models: JOB or --set says which one it is", name, flavor));
   }
@@ -238,7 +232,6 @@ class TorchtitanReader {
     const std::string_view key = keys_.FirstOf({"compile.enable", "training.compile"});
     const bool is_asked = !key.empty() && keys_.Flag(key, false);
     const bool is_on = is_asked && Compiles("model");
-    is_compiled_ = is_on;
     if (is_on && !Compiles("loss")) keys_.Set("loss", "eager", "compile.components");
     if (is_asked && !is_on && Compiles("loss")) keys_.Set("loss", "compiled", "compile.components");
     compiles_model_ = is_on;
@@ -356,173 +349,6 @@ class TorchtitanReader {
     keys_.Set("plan.pipeline.balance", "ends");
   }
 
-  // ---- Model parallelism ----
-
-  std::int64_t ModelRanks() const { return tensor_ * context_ * pipeline_; }
-
-  std::int64_t Degree(std::initializer_list<std::string_view> keys) {
-    const std::string_view key = keys_.FirstOf(keys);
-    const std::int64_t degree = key.empty() ? 1 : keys_.Count(key, 1);
-    return std::clamp<std::int64_t>(degree, 1, kMostDegree);  // others: reported with the job
-  }
-
-  void ReadDegrees() {
-    tensor_ = Degree({"parallelism.tensor_parallel_degree", "training.tensor_parallel_degree"});
-    context_ =
-        Degree({"parallelism.context_parallel_degree", "experimental.context_parallel_degree"});
-    pipeline_ =
-        Degree({"parallelism.pipeline_parallel_degree", "experimental.pipeline_parallel_degree"});
-  }
-
-  // Of one of two tables, but only where it has an effect: else it is noted as unused.
-  std::string_view KeyWith(std::int64_t degree, std::string_view what,
-                           std::initializer_list<std::string_view> keys) {
-    const std::string_view key = keys_.FirstOf(keys);
-    if (degree > 1) return key;
-    if (!key.empty()) keys_.AddUnused(key, fmt::format("only with {} parallelism", what));
-    return "";
-  }
-
-  // Sequence parallelism comes with tensor parallelism.
-  void ReadTensor() {
-    const std::string_view async = KeyWith(
-        tensor_, "tensor",
-        {"parallelism.enable_async_tensor_parallel", "experimental.enable_async_tensor_parallel"});
-    if (!async.empty() && keys_.Flag(async, false)) {
-      if (is_compiled_) {
-        keys_.Set("plan.tensor.overlap", "async_tp", async);
-      } else {
-        keys_.Report(async,
-                     "found 'true' without torch.compile, which torchtitan refuses; allowed: "
-                     "false, or compile.enable = true");
-      }
-    }
-    constexpr std::string_view kDisable = "parallelism.disable_loss_parallel";
-    constexpr std::string_view kEnable = "training.enable_loss_parallel";
-    const std::string_view loss = KeyWith(tensor_, "tensor", {kDisable, kEnable});
-    if (!loss.empty() && keys_.Flag(loss, loss == kEnable) == (loss == kDisable)) {
-      keys_.Set("plan.tensor.vocabulary_parallel_loss", "false", loss);
-    }
-  }
-
-  // PyTorch's `alltoall` hands keys and values on around the ring.
-  void ReadContext() {
-    constexpr std::array kMethods = {WordPair{"allgather", "all_gather"},
-                                     WordPair{"alltoall", "p2p"}};
-    const std::string_view key = KeyWith(context_, "context",
-                                         {"parallelism.context_parallel_rotate_method",
-                                          "experimental.context_parallel_rotate_method"});
-    if (context_ == 1) return;
-    if (key.empty()) return keys_.Assume("plan.context.comm_type", "all_gather");
-    keys_.Set("plan.context.comm_type", keys_.Word(key, "all_gather", kMethods), key);
-  }
-
-  void ReadPipeline() {
-    const auto read = [&](std::initializer_list<std::string_view> keys) {
-      return KeyWith(pipeline_, "pipeline", keys);
-    };
-    const std::string_view schedule =
-        read({"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
-    const std::string_view file = read({"parallelism.pipeline_parallel_schedule_csv"});
-    const std::string_view layers = read({"parallelism.pipeline_parallel_layers_per_stage"});
-    const std::string_view first = read({"parallelism.pipeline_parallel_first_stage_less_layers"});
-    const std::string_view last = read({"parallelism.pipeline_parallel_last_stage_less_layers"});
-    for (const std::string_view key : {read({"parallelism.pipeline_parallel_split_points",
-                                             "experimental.pipeline_parallel_split_points"}),
-                                       read({"parallelism.module_fqns_per_model_part"})}) {
-      if (!key.empty() && !IsEmpty(key)) {
-        keys_.Report(key,
-                     "found a split by hand, which is not taken over; take the key out, and say "
-                     "--set plan.pipeline.layers_per_stage=[...]");
-      }
-    }
-    if (pipeline_ == 1) return;
-    if (!file.empty() && !IsEmpty(file)) {
-      keys_.Set("plan.pipeline.schedule", keys_.Word(file, ""), file);
-    } else if (!schedule.empty()) {
-      keys_.Set("plan.pipeline.schedule", keys_.Word(schedule, "1F1B"), schedule);
-    }
-    SetBalance(first, last);
-    if (!layers.empty()) SetVirtualStages(layers);
-  }
-
-  bool IsEmpty(std::string_view key) const {
-    const ConfigNode* value = keys_.Find(key);
-    return value == nullptr || (value->IsScalar() ? value->text.empty() : value->items.empty());
-  }
-
-  // The embedding takes the place of so many layers of the first stage, the head of the last.
-  void SetBalance(std::string_view first, std::string_view last) {
-    first_less_ = first.empty() ? 1 : keys_.Count(first, 1);
-    last_less_ = last.empty() ? 1 : keys_.Count(last, 1);
-    if (first_less_ == last_less_ && (first_less_ == 0 || first_less_ == 1)) {
-      return keys_.Set("plan.pipeline.balance", first_less_ == 1 ? "ends" : "layers",
-                       first.empty() ? last : first);
-    }
-    keys_.Report(first.empty() ? last : first,
-                 fmt::format("found {} and {} layers less on the first and the last stage, "
-                             "allowed: 1 and 1, or 0 and 0",
-                             first_less_, last_less_));
-  }
-
-  // torchtitan's rule: as many stages as it takes, the same number on each rank.
-  void SetVirtualStages(std::string_view key) {
-    const std::int64_t per_stage = keys_.Count(key, 1);
-    if (per_stage < 1) {
-      return keys_.Report(key, fmt::format("found {}, allowed: a whole number from 1", per_stage));
-    }
-    if (layers_ == 0) {
-      return keys_.Report(key,
-                          "found with a model that is not among the shipped ones; take the key "
-                          "out, and say --set plan.pipeline.virtual_stages=N");
-    }
-    const std::int64_t units = layers_ + first_less_ + last_less_;
-    const std::int64_t stages = (units - 1) / per_stage + 1;
-    if (stages % pipeline_ == 0) {
-      return keys_.Set("plan.pipeline.virtual_stages", stages / pipeline_, key);
-    }
-    keys_.Report(key, fmt::format("found {}, which makes {} stages of {} layers and the ends; "
-                                  "allowed: a multiple of pipeline_parallel_degree ({}) stages",
-                                  per_stage, stages, layers_, pipeline_));
-  }
-
-  // A batch runs through the pipeline in micro-batches.
-  void ReadBatch() {
-    constexpr std::string_view kField = "batch.micro_batch_size";
-    constexpr std::string_view kSize = "parallelism.pipeline_parallel_microbatch_size";
-    constexpr std::string_view kNumber = "experimental.pipeline_parallel_microbatches";
-    const std::string_view split = KeyWith(pipeline_, "pipeline", {kSize, kNumber});
-    const std::string_view key =
-        keys_.FirstOf({"training.local_batch_size", "training.batch_size"});
-    const std::int64_t global = keys_.Count(kGlobalBatch, -1);
-    if (pipeline_ == 1) {
-      if (!key.empty()) keys_.Set(kField, *keys_.Find(key), key);
-      if (global > 0) keys_.Set("batch.global_batch_size", global, kGlobalBatch);
-      return;
-    }
-    const std::int64_t local = key.empty() ? kLocalBatch : keys_.Count(key, kLocalBatch);
-    const bool is_number = split == kNumber;
-    const std::int64_t part =
-        split.empty() ? 1 : keys_.Count(split, is_number ? pipeline_ : std::int64_t{1});
-    if (part < 1 || local < 1 || local % part != 0) {
-      return keys_.Report(
-          split.empty() ? key : split,
-          fmt::format("found {}, allowed: a divisor of local_batch_size ({})", part, local));
-    }
-    keys_.Set(kField, is_number ? local / part : part, split.empty() ? key : split);
-    keys_.Set("batch.gradient_accumulation_steps", is_number ? part : local / part,
-              key.empty() ? split : key);
-    if (global > 0 && gpus_ && global != *gpus_ / ModelRanks() * local) {
-      keys_.Report(kGlobalBatch,
-                   fmt::format("found {}, allowed: local_batch_size x replicas ({} x {}) or -1; "
-                               "several passes through a pipeline before the optimizer are not "
-                               "simulated",
-                               global, local, *gpus_ / ModelRanks()));
-    }
-  }
-
-  // ---- Data parallelism, of the ranks that are left ----
-
   void ReadParallelism() {
     const std::string_view replicate_key = keys_.FirstOf(
         {"parallelism.data_parallel_replicate_degree", "training.data_parallel_replicate_degree"});
@@ -555,27 +381,18 @@ class TorchtitanReader {
     }
   }
 
-  std::optional<std::int64_t> Replicas() const {
-    if (!gpus_ || *gpus_ % ModelRanks() != 0) return std::nullopt;  // reported with the job
-    return *gpus_ / ModelRanks();
-  }
-
   // torchtitan's rule: the degrees fill the cluster.
   bool IsPossible(std::int64_t replicate, std::int64_t shard, std::string_view key) const {
-    const std::optional<std::int64_t> ranks = Replicas();
-    if (!ranks) return true;
-    if (shard == -1 ? *ranks % replicate == 0 : replicate * shard == *ranks) return true;
-    const std::string found =
-        ModelRanks() == 1
-            ? fmt::format("the {} GPUs", *ranks)
-            : fmt::format("the {} ranks that the other degrees leave of {} GPUs", *ranks, *gpus_);
+    if (!gpus_) return true;
+    if (shard == -1 ? *gpus_ % replicate == 0 : replicate * shard == *gpus_) return true;
     keys_.Report(
         key,
         shard == -1
-            ? fmt::format("data_parallel_replicate_degree ({}) must divide {}", replicate, found)
+            ? fmt::format("data_parallel_replicate_degree ({}) must divide the {} GPUs", replicate,
+                          *gpus_)
             : fmt::format("data_parallel_replicate_degree ({}) x data_parallel_shard_degree "
-                          "({}) must equal {}; -1 shards over all ranks that are left",
-                          replicate, shard, found));
+                          "({}) must equal the {} GPUs; -1 shards over all ranks that are left",
+                          replicate, shard, *gpus_));
     return false;
   }
 
@@ -590,11 +407,8 @@ class TorchtitanReader {
                                       WordPair{"never", "false"}};
     const std::string_view key = keys_.FirstOf(
         {"parallelism.fsdp_reshard_after_forward", "training.fsdp_reshard_after_forward"});
-    std::string policy = key.empty() ? "auto" : keys_.Word(key, "auto", kPolicies);
-    // Micro-batches of a pipeline follow each other: by default nothing is resharded.
-    const bool keeps_all = policy == "auto" && pipeline_ > 1;
-    if (keeps_all) policy = "false";
-    if (!key.empty() || keeps_all) keys_.Set("plan.fsdp2.reshard_after_forward", policy, key);
+    const std::string policy = key.empty() ? "auto" : keys_.Word(key, "auto", kPolicies);
+    if (!key.empty()) keys_.Set("plan.fsdp2.reshard_after_forward", policy, key);
     if (is_shipped_) SetGroups(policy);
   }
 
@@ -633,18 +447,18 @@ class TorchtitanReader {
     }
     const std::string_view micro_key =
         keys_.FirstOf({"training.local_batch_size", "training.batch_size"});
-    const std::int64_t micro =
-        micro_key.empty() ? kLocalBatch : keys_.Count(micro_key, kLocalBatch);
-    const std::int64_t global = keys_.Count(kGlobalBatch, -1);
+    const std::int64_t micro = micro_key.empty() ? 8 : keys_.Count(micro_key, 8);
+    const std::int64_t global = keys_.Count("training.global_batch_size", -1);
     if (gpus_ && global / *gpus_ > micro) keys_.Set("plan.ddp.no_sync", "false", key);
+  }
+
+  void ReadGlobalBatch() {
+    const std::int64_t global = keys_.Count("training.global_batch_size", -1);
+    if (global > 0) keys_.Set("batch.global_batch_size", global, "training.global_batch_size");
   }
 
   KeyReader keys_;
   bool is_shipped_ = false;  // the model
-  bool is_compiled_ = false;
-  std::int64_t layers_ = 0;  // of a shipped model
-  std::int64_t tensor_ = 1, context_ = 1, pipeline_ = 1;
-  std::int64_t first_less_ = 1, last_less_ = 1;  // layers that the ends of a pipeline count as
   bool compiles_model_ = false;
   std::int64_t tensor_ = 1, context_ = 1, pipeline_ = 1;  // degrees
   std::optional<std::int64_t> gpus_;                      // that the model's own degrees leave
