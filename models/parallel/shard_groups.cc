@@ -81,7 +81,8 @@ class Grouper {
       std::string kept;
       for (std::size_t begin = 0; begin <= entry.size();) {
         const std::size_t end = std::min(entry.find('+', begin), entry.size());
-        const std::string part = entry.substr(begin, end - begin);
+        std::string part = entry.substr(begin, end - begin);
+        part.erase(std::remove(part.begin(), part.end(), ' '), part.end());
         const bool is_here = std::any_of(units.begin(), units.end(), [&](const std::string& unit) {
           return FitsPattern(unit, part);
         });
