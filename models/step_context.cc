@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "models/spec/pipeline_rules.h"
 #include "models/workload/model_flops.h"
 #include "sim/base/units.h"
 
@@ -44,6 +46,31 @@ std::string Confidence(const JobSpec& job) {
   return text;
 }
 
+// A rank is busy with every micro-batch in each of its chunks; of a bidirectional pipeline, where
+// it holds two stages, each of them sees half of the micro-batches.
+std::optional<PipelineShape> PipelineOf(const JobSpec& job) {
+  if (job.plan.pipeline_parallel == 1) return std::nullopt;
+  const PipelineSchedule schedule = ScheduleOf(job);
+  const ScheduleShape& shape = schedule.shape;
+  PipelineShape pipeline{.schedule = schedule.name,
+                         .stages = schedule.stages(),
+                         .chunks = shape.chunks,
+                         .microbatches = shape.microbatches,
+                         .bubble_fraction = std::nullopt,
+                         .formula = ""};
+  const bool is_from_file = job.plan.pipeline.file_schedule != nullptr;
+  const ScheduleRow* row = is_from_file ? nullptr : FindSchedule(schedule.name);
+  if (row == nullptr || row->idle == nullptr) return pipeline;
+  const ChunkTimes times;
+  const std::optional<double> idle = row->idle(shape, times);
+  if (!idle) return pipeline;
+  const double busy =
+      static_cast<double>(shape.chunks) * shape.microbatches * (times.forward + times.backward());
+  pipeline.bubble_fraction = *idle / (*idle + busy);
+  pipeline.formula = row->idle_formula;
+  return pipeline;
+}
+
 }  // namespace
 
 StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workload) {
@@ -75,6 +102,7 @@ StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workloa
   context.assumptions = Assumptions(resolved);
   context.notes = resolved.notes;
   context.warnings = resolved.warnings;
+  context.pipeline = PipelineOf(job);
   context.resolved_json = resolved.resolved_json;
   return context;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -121,7 +122,8 @@ class StepBuilder {
     HostWork host_work;
     for (const std::int32_t r : ranks_) {
       const RankId id = graph_.AddRank(
-          {r, static_cast<std::int32_t>(mesh_.gpus() / static_cast<std::int64_t>(ranks_.size()))});
+          {r, static_cast<std::int32_t>(mesh_.gpus() / static_cast<std::int64_t>(ranks_.size())),
+           NameOf(r)});
       model_.pace = RankPaceOf(plan_.job, r);
       RankProgram rank(graph_, meetings_, id, model_);
       OperatorRunner run(plan_.job, groups_, rank, r);
@@ -142,6 +144,11 @@ class StepBuilder {
   }
 
  private:
+  std::string NameOf(std::int32_t rank) const {
+    if (plan_.stages.empty()) return "";
+    return "pp " + std::to_string(mesh_.PlaceOf(rank, MeshAxis::kPipeline));
+  }
+
   PipelinePlace PlaceOf(std::int32_t rank) const {
     PipelinePlace place;
     if (plan_.stages.empty()) return place;

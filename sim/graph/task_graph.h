@@ -57,6 +57,7 @@ struct StreamInfo {
 struct RankInfo {
   std::int32_t global_rank = 0;  // the rank it is
   std::int32_t stands_for = 1;   // how many identical ranks it stands for (folding)
+  std::string name = {};         // its place: "pp 3"; empty: it has none of its own
 };
 
 struct ProcessGroup {

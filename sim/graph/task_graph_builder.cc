@@ -50,7 +50,7 @@ void TaskGraphBuilder::Reserve(std::size_t tasks, std::size_t dependencies) {
   dependencies_.reserve(dependencies);
 }
 
-RankId TaskGraphBuilder::AddRank(RankInfo info) { return graph_.ranks_.push_back(info); }
+RankId TaskGraphBuilder::AddRank(RankInfo info) { return graph_.ranks_.push_back(std::move(info)); }
 
 StreamId TaskGraphBuilder::AddStream(RankId rank, std::string name, bool is_queue) {
   SIM_CHECK(Index(rank) < graph_.ranks_.size(), "AddStream: unknown rank");

@@ -14,8 +14,9 @@ void AddCeilings(const TaskGraph& graph, const TaskCosts& costs, std::size_t mos
   for (CollectiveReport& collective : report->collectives) {
     if (collective.exposed > Duration::zero()) largest.push_back(&collective);
   }
-  std::stable_sort(largest.begin(), largest.end(),
-                   [](const auto* a, const auto* b) { return a->exposed > b->exposed; });
+  std::stable_sort(largest.begin(), largest.end(), [](const auto* a, const auto* b) {
+    return a->exposed_transfer() > b->exposed_transfer();
+  });
   largest.resize(std::min(largest.size(), most));
   for (CollectiveReport* collective : largest) {
     const TaskGraph without = graph.Without(collective->task);

@@ -53,6 +53,11 @@ class Reporter {
     const Interval resident =
         Clip({timeline_.start[task], timeline_.end[task]}, {window_.begin, window_.end});
     report.exposed = Measure(Subtract(resident, activity_.computing));
+    if (report.site == Site::kPipelineTransfer) {
+      const Interval wait =
+          Clip({timeline_.start[task], TransferStart(graph_, timeline_, task)}, resident);
+      report.exposed_wait = Measure(Subtract(wait, activity_.computing));
+    }
     report.hidden = (resident.end - resident.begin) - report.exposed;
     const TaskId use = uses_[task];
     report.slack = SlackOf(graph_, timeline_, task, use, activity_.computing, window_.end).slack;
@@ -129,6 +134,9 @@ class Reporter {
     const SimTime transfer = TransferStart(graph_, timeline_, task);
     const Duration wait = transfer - start;
     if (2 * wait > timeline_.end[task] - start) {
+      if (graph_.label(task).site == Site::kPipelineTransfer) {
+        return fmt::format("bubble: waits {} for its neighbour", FormatTime(wait));
+      }
       return "waits for the slowest rank: " + FormatTime(wait);
     }
     if (2 * WaitForLaunches(task) > exposed) return "the kernels beside it wait for their launches";

@@ -16,6 +16,18 @@
 
 namespace stepsim {
 
+// The pipeline of a job, and what the theory says of it.
+struct PipelineShape {
+  std::string schedule;  // "1f1b"
+  std::int64_t stages = 1;
+  std::int64_t chunks = 1;  // stages per rank
+  std::int64_t microbatches = 1;
+  // Idle over step, where a closed form holds: equal stages, free transfers, equal passes
+  // (forward, input and weight gradient), nothing but the schedule.
+  std::optional<double> bubble_fraction;
+  std::string formula;  // of the idle time: "(p-1)(tF+tB)"
+};
+
 // What the simulator cannot know by itself: given by the model layer.
 struct StepContext {
   std::string job;       // "llama-3.2-3b, DDP on 16 x A100-SXM-80GB"
@@ -42,6 +54,7 @@ struct StepContext {
     std::string origin;  // "default", "configs/hardware/a100.yaml:12", "--set"
   };
   std::vector<Assumption> assumptions;
+  std::optional<PipelineShape> pipeline;
   std::string resolved_json;  // the whole job with presets expanded, a JSON object
 };
 
@@ -59,6 +72,9 @@ struct CollectiveReport {
   SimTime ready{}, start{}, transfer_start{}, end{};  // relative to the begin of the step
   Duration hidden{};   // resident while compute runs on the reported rank
   Duration exposed{};  // resident while none does
+  // The part of `exposed` in which a pipeline transfer waits for its neighbour: bubble.
+  Duration exposed_wait{};
+  Duration exposed_transfer() const { return exposed - exposed_wait; }
   // t_comm <= compute still to run when the transfer begins: what is left over, negative where it
   // cannot hide (slack.h).
   Duration slack{};

@@ -153,11 +153,12 @@ void TraceWriter::WriteTail() {
 
 void TraceWriter::WriteRankMetadata(RankId rank) {
   const RankInfo& info = graph_.rank_info(rank);
+  const std::string place = info.name.empty() ? "" : fmt::format(", {}", info.name);
   const std::string folded =
       info.stands_for > 1 ? fmt::format(" (stands for {} ranks)", info.stands_for) : "";
-  BeginEvent(
-      fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"rank {}{}"}}}})",
-                  tracks_.Pid(rank), info.global_rank, folded));
+  BeginEvent(fmt::format(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":{}}}}})",
+                         tracks_.Pid(rank),
+                         QuoteJson(fmt::format("rank {}{}{}", info.global_rank, place, folded))));
   BeginEvent(fmt::format(
       R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})",
       tracks_.Pid(rank)));
@@ -295,13 +296,26 @@ void TraceWriter::WriteFlow(TaskId transfer, const Track& track) {
   text_.Put("}");
 }
 
+// What the track "exposed" shows of a segment; "": nothing.
+std::string_view SegmentName(const Segment& segment) {
+  switch (segment.state) {
+    case RankState::kExposed:
+      return ToString(segment.site);
+    case RankState::kPeerWait:
+      return "peer_wait";
+    case RankState::kBubble:
+      return "bubble";
+    default:
+      return "";
+  }
+}
+
 void TraceWriter::WriteExposed(RankId rank, const RankTasks& tasks) {
   const Track track = tracks_.ExposedTrack(rank);
   std::vector<Segment> segments;
   for (const Segment& segment : SplitRank(graph_, timeline_, tasks)) {
     const Interval part = Clip({segment.begin, segment.end}, window_);
-    const bool is_exposed = segment.state == RankState::kExposed;
-    if (part.begin >= part.end || !(is_exposed || segment.state == RankState::kPeerWait)) continue;
+    if (part.begin >= part.end || SegmentName(segment).empty()) continue;
     const bool continues = !segments.empty() && segments.back().end == part.begin &&
                            segments.back().state == segment.state &&
                            segments.back().site == segment.site;
@@ -313,7 +327,7 @@ void TraceWriter::WriteExposed(RankId rank, const RankTasks& tasks) {
   }
   for (const Segment& segment : segments) {
     BeginEvent(R"({"ph":"X","cat":"exposed","name":")");
-    text_.Put(segment.state == RankState::kExposed ? ToString(segment.site) : "peer_wait");
+    text_.Put(SegmentName(segment));
     text_.Put("\",");
     PutSpan(track, FromStepBegin(segment.begin), FromStepBegin(segment.end));
     text_.Put("}");

@@ -102,6 +102,20 @@ void AddMemory(const StepReport& report, std::string* text) {
   if (capacity.value > 0) AddRow(text, {"capacity", FormatMemory(capacity)});
 }
 
+void AddStages(const StepReport& report, std::string* text) {
+  const std::vector<StageRow> rows = StageRows(report);
+  if (rows.empty()) return;
+  AddHeader(text, "Pipeline stages", "lrrrrr",
+            {"stage", "compute", "exposed", "bubble", "peer wait", "memory"});
+  for (const StageRow& r : rows) {
+    AddRow(text, {r.name, FormatTime(r.account->compute), FormatTime(r.account->exposed_total()),
+                  FormatTime(r.account->bubble), FormatTime(r.account->peer_wait),
+                  FormatMemory(r.memory)});
+  }
+  const std::string form = ClosedFormBubble(report);
+  if (!form.empty()) *text += fmt::format("\n{}.\n", Cell(form));
+}
+
 void AddCollectives(const StepReport& report, std::string* text) {
   const auto largest = LargestExposed(report, kListedCollectives);
   if (largest.empty()) return;
@@ -109,7 +123,7 @@ void AddCollectives(const StepReport& report, std::string* text) {
             {"collective", "exposed", "if removed", "hidden", "slack", "size", "algorithm", "ranks",
              "site", "cause"});
   for (const CollectiveReport* c : largest) {
-    AddRow(text, {CollectiveTitle(report, *c), FormatTime(c->exposed),
+    AddRow(text, {CollectiveTitle(report, *c), FormatTime(c->exposed_transfer()),
                   c->saved ? FormatReduction(*c->saved, report.account().step) : "",
                   FormatTime(c->hidden), FormatTime(c->slack), FormatBytes(c->bytes), c->algorithm,
                   fmt::format("{}", c->group_size), ToString(c->site), c->cause});
@@ -151,6 +165,7 @@ void WriteMarkdown(const Result& result, const Sink& sink) {
   AddStep(report, &text);
   AddEfficiency(report, &text);
   AddMemory(report, &text);
+  AddStages(report, &text);
   AddCollectives(report, &text);
   AddMicrosteps(report, &text);
   AddRemarks(report.context, &text);

@@ -99,12 +99,28 @@ void AddPeakMemory(const MemoryPeak& memory, Json* object) {
   json["peak_reserved_bytes"] = memory.reserved.value;
 }
 
+// null where no closed form holds.
+Json PipelineJson(const PipelineShape& pipeline) {
+  const auto& fraction = pipeline.bubble_fraction;
+  return {{"schedule", pipeline.schedule},
+          {"stages", pipeline.stages},
+          {"chunks", pipeline.chunks},
+          {"microbatches", pipeline.microbatches},
+          {"closed_form_bubble_fraction",
+           fraction ? Json(Finite(*fraction, "closed_form_bubble_fraction")) : Json(nullptr)},
+          {"closed_form", pipeline.formula}};
+}
+
 Json RanksJson(const StepReport& report) {
   Json ranks = Json::array();
   for (std::size_t i = 0; i < report.ranks.size(); ++i) {
     const RankInfo info = i < report.rank_infos.size() ? report.rank_infos[i] : RankInfo{};
     Json rank = {{"global_rank", info.global_rank}, {"stands_for", info.stands_for}};
-    AddAccount(report.ranks[i], &rank);
+    if (!info.name.empty()) rank["name"] = info.name;
+    const RankAccount& account = report.ranks[i];
+    AddAccount(account, &rank);
+    rank["bubble_fraction"] =
+        account.step == Duration::zero() ? 0 : ToSeconds(account.bubble) / ToSeconds(account.step);
     if (i < report.memory.ranks.size()) AddPeakMemory(report.memory.ranks[i], &rank);
     ranks.push_back(std::move(rank));
   }
@@ -139,6 +155,7 @@ Json CollectiveJson(const CollectiveReport& collective) {
       {"end_s", ToSeconds(collective.end)},
       {"hidden_s", ToSeconds(collective.hidden)},
       {"exposed_s", ToSeconds(collective.exposed)},
+      {"exposed_wait_s", ToSeconds(collective.exposed_wait)},
       {"slack_s", ToSeconds(collective.slack)},
       {"first_use", collective.first_use},
       {"saved_if_removed_s", collective.saved ? Json(ToSeconds(*collective.saved)) : Json(nullptr)},
@@ -178,6 +195,7 @@ void WriteResultJson(const Result& result, const Sink& sink) {
   json["job"] = JobJson(report.context);
   AddAccount(report.account(), &json);
   AddEfficiency(report, &json);
+  if (report.context.pipeline) json["pipeline"] = PipelineJson(*report.context.pipeline);
   AddPeakMemory(report.memory, &json);
   json["peak_memory_rank"] = report.memory.highest_rank;
   json["gpu_memory_bytes"] = report.context.gpu_memory.value;

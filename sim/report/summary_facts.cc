@@ -30,11 +30,12 @@ std::vector<StepPart> ExposedSites(const RankAccount& account) {
 std::vector<const CollectiveReport*> LargestExposed(const StepReport& report, std::size_t limit) {
   std::vector<const CollectiveReport*> exposed;
   for (const CollectiveReport& collective : report.collectives) {
-    if (collective.exposed > Duration::zero()) exposed.push_back(&collective);
+    if (collective.exposed_transfer() > Duration::zero()) exposed.push_back(&collective);
   }
-  std::stable_sort(
-      exposed.begin(), exposed.end(),
-      [](const CollectiveReport* a, const CollectiveReport* b) { return a->exposed > b->exposed; });
+  std::stable_sort(exposed.begin(), exposed.end(),
+                   [](const CollectiveReport* a, const CollectiveReport* b) {
+                     return a->exposed_transfer() > b->exposed_transfer();
+                   });
   exposed.resize(std::min(exposed.size(), limit));
   return exposed;
 }
@@ -51,6 +52,60 @@ const MicrostepReport* ReducingMicrostep(const StepReport& report) {
   const auto last = std::find_if(report.microsteps.rbegin(), report.microsteps.rend(),
                                  [](const MicrostepReport& m) { return m.is_reducing; });
   return last == report.microsteps.rend() ? nullptr : &*last;
+}
+
+namespace {
+
+void KeepExtremes(std::vector<StageRow>* rows) {
+  std::vector<char> is_kept(rows->size(), 0);
+  is_kept.front() = is_kept.back() = 1;
+  const auto keep = [&](auto value_of) {
+    const auto [least, most] = std::minmax_element(
+        rows->begin(), rows->end(),
+        [&](const StageRow& a, const StageRow& b) { return value_of(a) < value_of(b); });
+    is_kept[static_cast<std::size_t>(least - rows->begin())] = 1;
+    is_kept[static_cast<std::size_t>(most - rows->begin())] = 1;
+  };
+  keep([](const StageRow& r) { return r.account->compute; });
+  keep([](const StageRow& r) { return r.account->exposed_total(); });
+  keep([](const StageRow& r) { return r.account->bubble; });
+  keep([](const StageRow& r) { return r.account->peer_wait; });
+  keep([](const StageRow& r) { return r.memory; });
+  std::vector<StageRow> kept;
+  for (std::size_t i = 0; i < rows->size(); ++i) {
+    if (is_kept[i] != 0) kept.push_back((*rows)[i]);
+  }
+  *rows = std::move(kept);
+}
+
+}  // namespace
+
+std::vector<StageRow> StageRows(const StepReport& report) {
+  const std::vector<RankAccount>& ranks = report.ranks;
+  const bool has_names = report.rank_infos.size() == ranks.size() && !ranks.empty() &&
+                         !report.rank_infos.front().name.empty();
+  const bool all_alike = std::all_of(ranks.begin(), ranks.end(),
+                                     [&](const RankAccount& r) { return r == ranks.front(); });
+  if (!has_names || all_alike) return {};
+  std::vector<StageRow> rows;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const RankInfo& info = report.rank_infos[i];
+    const bool is_alone =
+        std::count_if(report.rank_infos.begin(), report.rank_infos.end(),
+                      [&](const RankInfo& r) { return r.name == info.name; }) == 1;
+    rows.push_back({is_alone ? info.name : fmt::format("{}, rank {}", info.name, info.global_rank),
+                    &ranks[i],
+                    i < report.memory.ranks.size() ? report.memory.ranks[i].total : Bytes{}});
+  }
+  if (rows.size() > kMostStageRows) KeepExtremes(&rows);
+  return rows;
+}
+
+std::string ClosedFormBubble(const StepReport& report) {
+  const std::optional<PipelineShape>& pipeline = report.context.pipeline;
+  if (!pipeline || !pipeline->bubble_fraction) return "";
+  return fmt::format("closed form (equal stages): bubble {} = {}",
+                     FormatShare(*pipeline->bubble_fraction), pipeline->formula);
 }
 
 std::vector<std::pair<std::string, Bytes>> LargestMemory(const MemoryReport& memory) {

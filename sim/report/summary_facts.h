@@ -21,7 +21,8 @@ std::vector<StepPart> StepParts(const RankAccount& account);
 // The sites with exposed time, in report order.
 std::vector<StepPart> ExposedSites(const RankAccount& account);
 
-// The collectives with the most exposed time, largest first, at most `limit`.
+// The collectives with the most exposed time, largest first, at most `limit`. What a pipeline
+// transfer waits for its neighbour is bubble, and does not count.
 std::vector<const CollectiveReport*> LargestExposed(const StepReport& report, std::size_t limit);
 
 // "all_reduce bucket 5"; with its micro-step where several of them have a collective of this name.
@@ -29,6 +30,20 @@ std::string CollectiveTitle(const StepReport& report, const CollectiveReport& co
 
 // The last micro-step that reduces, when there are several micro-steps; else nullptr.
 const MicrostepReport* ReducingMicrostep(const StepReport& report);
+
+// One simulated rank of a pipeline beside the others.
+struct StageRow {
+  std::string name;  // "pp 3"
+  const RankAccount* account = nullptr;
+  Bytes memory;  // its peak; 0: not known
+};
+// In rank order; empty unless a pipeline's ranks differ. Of more than kMostStageRows the first, the
+// last and those with the least and the most of each part.
+inline constexpr std::size_t kMostStageRows = 16;
+std::vector<StageRow> StageRows(const StepReport& report);
+
+// "closed form (equal stages): bubble 27.3% = (p-1)(tF+tB)"; "" where none holds.
+std::string ClosedFormBubble(const StepReport& report);
 
 // Categories of memory at the peak in words ("optimizer states"), largest first, without empty
 // ones.

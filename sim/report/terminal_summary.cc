@@ -50,6 +50,7 @@ class Summary {
     AddMemory();
     AddCollectives();
     AddWarnings();
+    AddStages();
     for (const std::string& note : report_.context.notes) AddText("note", note, kLinesOfNote);
     AddText("confidence", report_.context.confidence, kLinesOfRemark);
     return std::move(text_);
@@ -217,9 +218,9 @@ class Summary {
     const std::string indent(heading.find("collective"), ' ');
     AddLine(Bold(heading));
     for (const CollectiveReport* c : largest) {
-      std::string head =
-          fmt::format("{:>9}  {:>9}  {:>10}  ", FormatTime(c->exposed), FormatBytes(c->bytes),
-                      c->saved ? FormatReduction(*c->saved, account_.step) : "");
+      std::string head = fmt::format("{:>9}  {:>9}  {:>10}  ", FormatTime(c->exposed_transfer()),
+                                     FormatBytes(c->bytes),
+                                     c->saved ? FormatReduction(*c->saved, account_.step) : "");
       std::string text = CollectiveTitle(report_, *c);
       if (!c->cause.empty()) text += ": " + c->cause;
       for (const std::string& line :
@@ -246,6 +247,27 @@ class Summary {
       while (lines > 1 && Lines(lines) > room / listed) --lines;
       AddText("warning" + number, warnings[i], lines, /*is_loud=*/true);
     }
+  }
+
+  void AddStages() {
+    const std::vector<StageRow> rows = StageRows(report_);
+    if (rows.empty()) return;
+    const auto row = [](std::string_view stage, const auto&... cells) {
+      std::string line = fmt::format("  {:<14}", stage);
+      ((line += fmt::format(" {:>10}", cells)), ...);
+      return line;
+    };
+    AddLine(Bold(row("stage", "compute", "exposed", "bubble", "peer wait", "memory")));
+    for (const StageRow& r : rows) {
+      AddLine(row(r.name, FormatTime(r.account->compute), FormatTime(r.account->exposed_total()),
+                  FormatTime(r.account->bubble), FormatTime(r.account->peer_wait),
+                  FormatMemory(r.memory)));
+    }
+    if (rows.size() < report_.ranks.size()) {
+      AddLine(fmt::format("  {} of {} ranks: first, last and the extremes", rows.size(),
+                          report_.ranks.size()));
+    }
+    if (const std::string form = ClosedFormBubble(report_); !form.empty()) AddLine("  " + form);
   }
 
   const StepReport& report_;

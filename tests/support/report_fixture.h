@@ -93,4 +93,18 @@ inline StepReport HandMadeReport() {
   return report;
 }
 
+// Two stages of 1F1B with four micro-batches, one bubble of 8 ms more on the first. Closed form:
+// (p-1)(tF+tB) = 3 units idle beside 4 x 3 that are busy.
+inline StepReport HandMadePipeline() {
+  StepReport report = HandMadeReport();
+  report.context.pipeline = PipelineShape{"1f1b", 2, 1, 4, 3.0 / 15, "(p-1)(tF+tB)"};
+  report.ranks = {HandMadeAccount(), HandMadeAccount()};
+  report.ranks[0].compute -= Milliseconds(8);
+  report.ranks[0].bubble += Milliseconds(8);
+  report.rank_infos = {{0, 8, "pp 0"}, {8, 8, "pp 1"}};
+  report.reported_rank = 1;
+  report.memory.ranks = {report.memory, report.memory};
+  return report;
+}
+
 }  // namespace stepsim::testing

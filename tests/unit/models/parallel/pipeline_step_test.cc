@@ -120,5 +120,28 @@ std::string NameOf(const ::testing::TestParamInfo<Case>& test) {
 }
 INSTANTIATE_TEST_SUITE_P(Schedules, AgreesWithReplay, ::testing::ValuesIn(Cases()), NameOf);
 
+// ---- The bubble of a step is the closed form ----
+
+// Fill and drain of 1F1B: (p-1)(tF+tB) = 3 x (1 + 2) units on every rank (GPipe and Megatron-LM
+// papers), whichever runtime sends.
+TEST(PipelineStep, BubbleIsTheClosedFormOnEveryRank) {
+  for (const PipelineRuntime runtime : {PipelineRuntime::kPytorch, PipelineRuntime::kMegatron}) {
+    const JobSpec job = PipelineJob("1f1b", {.ranks = 4, .microbatches = 8}, runtime);
+    const PipelineRun run = RunPipeline(job, {1, 1, 1, 0});
+    TaskCosts costs(run.graph.work_count());
+    for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+      costs[run.graph.work_id(t)].isolated = run.timeline.end[t] - run.timeline.start[t];
+    }
+    for (const RankId rank : AllIds<RankId>(run.graph.rank_count())) {
+      EXPECT_EQ(run.graph.rank_info(rank).name, "pp " + std::to_string(Index(rank)));
+      const RankAccount account =
+          AccountRank(run.graph, costs, run.timeline, rank, {kStepBegin, run.timeline.makespan});
+      EXPECT_EQ(account.bubble, kVecUnit * 9) << Index(rank);
+      EXPECT_EQ(account.compute, kVecUnit * (8 * 3)) << Index(rank);
+      EXPECT_EQ(account.step, account.compute + account.bubble) << Index(rank);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stepsim

@@ -83,6 +83,22 @@ TEST(ResultJson, RanksAndMicrostepsHaveTheSameParts) {
   }
 }
 
+TEST(ResultJson, APipelineHasItsShapeAndItsBubbles) {
+  EXPECT_FALSE(ResultOf(HandMadeReport()).contains("pipeline"));
+  StepReport report = testing::HandMadePipeline();
+  const json result = ResultOf(report);
+  EXPECT_EQ(result.at("pipeline"), json::parse(R"({
+      "schedule": "1f1b", "stages": 2, "chunks": 1, "microbatches": 4,
+      "closed_form_bubble_fraction": 0.2, "closed_form": "(p-1)(tF+tB)"
+})"));
+  EXPECT_EQ(result.at("ranks").at(0).at("name"), "pp 0");
+EXPECT_DOUBLE_EQ(result.at("ranks").at(0).at("bubble_fraction"), 0.01);  // 8 of 800 ms
+EXPECT_DOUBLE_EQ(result.at("ranks").at(1).at("bubble_fraction"), 0.0);
+EXPECT_DOUBLE_EQ(result.at("bubble_fraction"), 0.0);  // of the reported rank
+report.context.pipeline->bubble_fraction.reset();
+EXPECT_TRUE(ResultOf(report).at("pipeline").at("closed_form_bubble_fraction").is_null());
+}
+
 TEST(ResultJson, Collectives) {
   const json collectives = ResultOf(HandMadeReport()).at("collectives");
   ASSERT_EQ(collectives.size(), 5u);
@@ -91,7 +107,7 @@ TEST(ResultJson, Collectives) {
       "dtype": "fp32", "bytes": 1580000000, "group": "dp", "group_size": 16,
       "algorithm": "ring", "protocol": "simple", "microstep": 0, "ready_s": 0.6,
       "start_s": 0.61, "transfer_start_s": 0.614, "end_s": 0.7, "hidden_s": 0.005,
-      "exposed_s": 0.088, "slack_s": -0.088, "first_use": "optimizer",
+      "exposed_s": 0.088, "exposed_wait_s": 0.0, "slack_s": -0.088, "first_use": "optimizer",
       "saved_if_removed_s": 0.088, "cause": "ready last, nothing left to hide behind"})"));
 }
 

@@ -205,6 +205,41 @@ TEST(TerminalSummary, SeveralRanks) {
   EXPECT_THAT(TerminalSummary(report, false), HasSubstr("(rank 0 of 2 simulated, all alike)\n"));
 }
 
+TEST(TerminalSummary, StagesOfAPipeline) {
+  StepReport report = testing::HandMadePipeline();
+  EXPECT_THAT(TerminalSummary(report, false),
+              HasSubstr("  stage             compute    exposed     bubble  peer wait     memory\n"
+                        "  pp 0               672 ms      96 ms       8 ms       4 ms   54.7 GiB\n"
+                        "  pp 1               680 ms      96 ms        0 s       4 ms   54.7 GiB\n"
+                        "  closed form (equal stages): bubble 20.0% = (p-1)(tF+tB)\n"));
+  report.ranks[0] = report.ranks[1];
+  EXPECT_THAT(TerminalSummary(report, false), Not(HasSubstr("stage  ")));
+}
+
+TEST(TerminalSummary, ManyStagesAreTheExtremes) {
+  StepReport report = testing::HandMadePipeline();
+  for (std::int32_t p = 2; p < 20; ++p) {
+    report.ranks.push_back(report.ranks[1]);
+    report.rank_infos.push_back({8 * p, 8, "pp " + std::to_string(p)});
+  }
+  const std::string text = TerminalSummary(report, false);
+  EXPECT_THAT(text, HasSubstr("\n  pp 0 "));
+  EXPECT_THAT(text, HasSubstr("\n  pp 19 "));
+  EXPECT_THAT(text, Not(HasSubstr("\n  pp 7 ")));
+  EXPECT_THAT(text, HasSubstr(" of 20 ranks: first, last and the extremes\n"));
+}
+
+TEST(TerminalSummary, AWaitForANeighbourDoesNotHeadTheList) {
+  StepReport report = HandMadeReport();
+  report.collectives = {
+      HandMadeCollective("recv forward", {1000}, Milliseconds(90), "bubble"),
+      HandMadeCollective("all_reduce norm", {8}, Milliseconds(4), "latency"),
+  };
+  report.collectives[0].exposed_wait = Milliseconds(89);
+  const std::string text = TerminalSummary(report, false);
+  EXPECT_LT(text.find("all_reduce norm"), text.find("recv forward"));
+}
+
 TEST(TerminalSummary, LongNamesAndCausesBreakIntoTheNextLine) {
   StepReport report = HandMadeReport();
   report.collectives = {HandMadeCollective(
