@@ -342,14 +342,15 @@ TEST(ChromeTrace, ArrowsComeFromTheDataNotFromTheHost) {
 
 TEST(ChromeTrace, OneRankSaysWhichRankItIs) {
   StepBuilder b;
-  const RankId rank = b.graph.AddRank({.global_rank = 3, .stands_for = 16});
+  const RankId rank = b.graph.AddRank({.global_rank = 3, .stands_for = 16, .name = "pp 1"});
   b.Compute(b.graph.AddStream(rank, "compute"), "kernel", Microseconds(1), Phase::kForward);
   SimulatedStep step = std::move(b).Finish();
   step.report.context.gpus = 16;
   const json trace = Trace(step);
   EXPECT_EQ(trace.at("distributedInfo").at("rank"), 3);
   EXPECT_EQ(trace.at("distributedInfo").at("world_size"), 16);
-  EXPECT_EQ(Named(trace, "process_name")[0].at("args").at("name"), "rank 3 (stands for 16 ranks)");
+  EXPECT_EQ(Named(trace, "process_name")[0].at("args").at("name"),
+            "rank 3, pp 1 (stands for 16 ranks)");
   EXPECT_FALSE(Trace(TwoRankStep()).contains("distributedInfo"));
 }
 
@@ -460,12 +461,16 @@ TEST(ChromeTrace, AgreesWithTheAccountOnRandomSteps) {
       const ProfilerView view = ReadLikeHta(trace, rank);
       ASSERT_EQ(view.exposed, account.profiler_exposed) << "seed " << seed << " rank " << rank;
       ASSERT_EQ(view.communication, account.communication) << "seed " << seed;
-      Duration exposed_track{};
+      Duration exposed{}, peer_wait{}, bubble{};
       for (const json& slice : Select(trace, "X", "exposed")) {
-        if (slice.at("pid") != PidOf(rank) || slice.at("name") == "peer_wait") continue;
-        exposed_track += FromTrace(slice.at("dur"));
+        if (slice.at("pid") != PidOf(rank)) continue;
+        const json& name = slice.at("name");
+        Duration& sum = name == "peer_wait" ? peer_wait : name == "bubble" ? bubble : exposed;
+        sum += FromTrace(slice.at("dur"));
       }
-      ASSERT_EQ(exposed_track, account.exposed_total()) << "seed " << seed;
+      ASSERT_EQ(exposed, account.exposed_total()) << "seed " << seed;
+      ASSERT_EQ(peer_wait, account.peer_wait) << "seed " << seed;
+      ASSERT_EQ(bubble, account.bubble) << "seed " << seed;
     }
   }
 }

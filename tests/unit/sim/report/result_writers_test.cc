@@ -87,16 +87,15 @@ TEST(ResultJson, APipelineHasItsShapeAndItsBubbles) {
   EXPECT_FALSE(ResultOf(HandMadeReport()).contains("pipeline"));
   StepReport report = testing::HandMadePipeline();
   const json result = ResultOf(report);
-  EXPECT_EQ(result.at("pipeline"), json::parse(R"({
+  EXPECT_EQ(result.at("pipeline"), json::parse(R"x({
       "schedule": "1f1b", "stages": 2, "chunks": 1, "microbatches": 4,
-      "closed_form_bubble_fraction": 0.2, "closed_form": "(p-1)(tF+tB)"
-})"));
+      "closed_form_bubble_fraction": 0.2, "closed_form": "(p-1)(tF+tB)"})x"));
   EXPECT_EQ(result.at("ranks").at(0).at("name"), "pp 0");
-EXPECT_DOUBLE_EQ(result.at("ranks").at(0).at("bubble_fraction"), 0.01);  // 8 of 800 ms
-EXPECT_DOUBLE_EQ(result.at("ranks").at(1).at("bubble_fraction"), 0.0);
-EXPECT_DOUBLE_EQ(result.at("bubble_fraction"), 0.0);  // of the reported rank
-report.context.pipeline->bubble_fraction.reset();
-EXPECT_TRUE(ResultOf(report).at("pipeline").at("closed_form_bubble_fraction").is_null());
+  EXPECT_DOUBLE_EQ(result.at("ranks").at(0).at("bubble_fraction"), 0.01);  // 8 of 800 ms
+  EXPECT_DOUBLE_EQ(result.at("ranks").at(1).at("bubble_fraction"), 0.0);
+  EXPECT_DOUBLE_EQ(result.at("bubble_fraction"), 0.0);  // of the reported rank
+  report.context.pipeline->bubble_fraction.reset();
+  EXPECT_TRUE(ResultOf(report).at("pipeline").at("closed_form_bubble_fraction").is_null());
 }
 
 TEST(ResultJson, Collectives) {

@@ -209,8 +209,8 @@ TEST(TerminalSummary, StagesOfAPipeline) {
   StepReport report = testing::HandMadePipeline();
   EXPECT_THAT(TerminalSummary(report, false),
               HasSubstr("  stage             compute    exposed     bubble  peer wait     memory\n"
-                        "  pp 0               672 ms      96 ms       8 ms       4 ms   54.7 GiB\n"
-                        "  pp 1               680 ms      96 ms        0 s       4 ms   54.7 GiB\n"
+                        "  pp 0               672 ms    96.0 ms    8.00 ms    4.00 ms   54.7 GiB\n"
+                        "  pp 1               680 ms    96.0 ms        0 s    4.00 ms   54.7 GiB\n"
                         "  closed form (equal stages): bubble 20.0% = (p-1)(tF+tB)\n"));
   report.ranks[0] = report.ranks[1];
   EXPECT_THAT(TerminalSummary(report, false), Not(HasSubstr("stage  ")));
