@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "models/spec/job_rules.h"
+#include "models/spec/pipeline_rules.h"
 #include "models/spec/sharding.h"
 
 namespace stepsim {
@@ -24,7 +25,11 @@ constexpr bool (*kStage3)(Job) = [](Job j) { return Zero(j).stage == 3; };
 constexpr bool (*kFirst)(Job) = [](Job j) {
   return Zero(j).stage == 3 && Zero(j).is_first_iteration();
 };
-constexpr bool (*kNoPipeline)(Job) = [](Job) { return true; };
+constexpr bool (*kAlways)(Job) = [](Job) { return true; };
+constexpr bool (*kNoPipeline)(Job) = [](Job j) { return j.plan.pipeline_parallel == 1; };
+constexpr bool (*kNotInterleaved)(Job) = [](Job j) {
+  return j.plan.pipeline_parallel == 1 || ChunksPerRank(j) == 1;
+};
 constexpr bool (*kNotDistributed)(Job) = [](Job j) {
   return !Megatron(j).use_distributed_optimizer;
 };
@@ -104,10 +109,10 @@ constexpr std::array kRows = {
     IneffectiveKey{"plan.megatron.pad_buckets_for_high_nccl_busbw",
                    "plan.megatron.use_distributed_optimizer: false, which pads nothing",
                    kNotDistributed},
-    IneffectiveKey{"plan.megatron.align_param_gather", "no interleaved pipeline", kNoPipeline},
+    IneffectiveKey{"plan.megatron.align_param_gather", "no interleaved pipeline", kNotInterleaved},
     IneffectiveKey{"plan.megatron.align_grad_reduce", "no pipeline", kNoPipeline},
     IneffectiveKey{"plan.megatron.overlap_param_gather_with_optimizer_step",
-                   "no interleaved pipeline", kNoPipeline},
+                   "any pipeline or none: it is not modelled", kAlways},
 };
 
 // ---- Combinations that the frameworks refuse ----

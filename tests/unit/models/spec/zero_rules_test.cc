@@ -219,5 +219,20 @@ TEST(MegatronRules, KeysOfPipelines) {
   }
 }
 
+// With one they have an effect; the gathers' alignment is that of interleaving.
+TEST(MegatronRules, KeysOfPipelinesWithOne) {
+  const std::string pipeline = "plan.pipeline_parallel=2";
+  EXPECT_EQ(MegatronError("align_grad_reduce: false", {pipeline}), "no error");
+  EXPECT_THAT(MegatronError("align_param_gather: false", {pipeline}),
+              HasSubstr("no interleaved pipeline"));
+  EXPECT_EQ(MegatronError("align_param_gather: false",
+                          {pipeline, "plan.pipeline.schedule=interleaved_1f1b",
+                           "plan.pipeline.virtual_stages=2", "model.transformer.layers=4",
+                           "batch.gradient_accumulation_steps=2"}),
+            "no error");
+  EXPECT_THAT(MegatronError("overlap_param_gather_with_optimizer_step: true", {pipeline}),
+              HasSubstr("not modelled"));
+}
+
 }  // namespace
 }  // namespace stepsim
