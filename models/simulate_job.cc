@@ -5,6 +5,7 @@
 #include "models/contention/contention.h"
 #include "models/cost/host_cost.h"
 #include "models/parallel/build_step.h"
+#include "models/spec/pipeline_rules.h"
 #include "sim/metrics/build_report.h"
 #include "sim/metrics/memory_profile.h"
 
@@ -27,9 +28,11 @@ SimulatedStep SimulateWith(const JobSpec& job, const Workload& workload, HostThr
 
 // A host that is faster than the device runs ahead of it, more with every step: in the long run its
 // launches cost nothing. One that is slower sets the pace. One that waits for the device at the end
-// of each step starts anew with each.
+// of each step, or after each exchange of a pipeline, starts anew with each.
 SimulatedStep SimulateJob(const JobSpec& job, const Workload& workload) {
-  if (job.host.synchronize) return SimulateWith(job, workload, HostThread::kLaunches);
+  if (job.host.synchronize || WaitsForTransfers(job)) {
+    return SimulateWith(job, workload, HostThread::kLaunches);
+  }
   SimulatedStep ahead = SimulateWith(job, workload, HostThread::kAhead);
   if (!ahead.pace.is_slower()) return ahead;
   SimulatedStep launching = SimulateWith(job, workload, HostThread::kLaunches);

@@ -75,8 +75,7 @@ PipelineRules RulesOf(const JobSpec& job, const PipelineSchedule& schedule) {
   rules.runtime = RuntimeOf(job);
   rules.overlaps_transfers = plan.overlap_p2p_comm.value_or(schedule.shape.chunks > 1);
   rules.overlaps_warmup = plan.overlap_p2p_comm_warmup_flush;
-  rules.synchronizes =
-      plan.batch_p2p_sync && plan.batch_p2p_comm.value_or(!rules.overlaps_transfers);
+  rules.synchronizes = WaitsForTransfers(job);
   rules.aligns_gather = Uses(job, "megatron") && job.plan.megatron.overlap_param_gather &&
                         job.plan.megatron.align_param_gather;
   rules.aligns_reduction = job.plan.megatron.align_grad_reduce;

@@ -210,6 +210,20 @@ std::int64_t ChunksPerRank(const JobSpec& job) {
   return row == nullptr ? 1 : ShapeOf(job, *row).chunks;
 }
 
+bool WaitsForTransfers(const JobSpec& job) {
+  if (!HasPipeline(job) || !IsMegatron(job) || job.plan.pipeline.file_schedule != nullptr) {
+    return false;
+  }
+  const PipelinePlan& plan = job.plan.pipeline;
+  const ScheduleRow* row = RowOf(job);
+  const bool interleaves = row->name == "megatron_interleaved";
+  const bool is_single =
+      row->placement == StagePlacement::kLoop && !row->splits_backward && ChunksPerRank(job) == 1;
+  if (!interleaves && !is_single) return false;  // sail-sg's and DeepSeek's runtimes
+  const bool overlaps = plan.overlap_p2p_comm.value_or(interleaves);
+  return plan.batch_p2p_sync && plan.batch_p2p_comm.value_or(!overlaps);
+}
+
 void CheckPipeline(const JobProblems& problems) {
   if (HasPipeline(problems.job)) PipelineChecker(problems).Check();
 }

@@ -14,4 +14,8 @@ PipelineSchedule ScheduleOf(const JobSpec& job);
 std::int64_t ChunksPerRank(const JobSpec& job);
 PipelineRuntime RuntimeOf(const JobSpec& job);  // never kAuto
 
+// Does the host wait for the device after every exchange between stages (batch_p2p_sync)? Then it
+// never runs ahead of it by more than a micro-batch.
+bool WaitsForTransfers(const JobSpec& job);
+
 }  // namespace stepsim

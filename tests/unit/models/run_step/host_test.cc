@@ -259,5 +259,23 @@ TEST(HostKeys, ContradictionsAreReported) {
   EXPECT_THAT(ErrorOf({"host.max_connections=0"}), HasSubstr("from 1 to 32"));
 }
 
+// Megatron-LM's host waits for the device after every exchange of a pipeline, so that each
+// micro-batch begins with launches that nothing hides: slower than without the wait, whatever a
+// launch costs.
+TEST(Host, OfAPipelineThatWaitsNeverRunsAhead) {
+  const std::vector<std::string> pipeline = {
+      "plan.strategy=megatron", "gpus_per_node=2", "plan.pipeline_parallel=2",
+      "batch.gradient_accumulation_steps=4", "batch.sequence_length=4096"};
+  const auto step = [&](const std::string& launch, const std::string& waits) {
+    std::vector<std::string> sets = pipeline;
+    sets.push_back("host.launch=" + launch);
+    sets.push_back("plan.pipeline.batch_p2p_sync=" + waits);
+    return StepOf(Tiny(sets));
+  };
+  EXPECT_GT(step("2us", "true"), step("2us", "false"));
+  // At least the first launch of each of the eight passes of a rank.
+  EXPECT_GE(step("100us", "true") - step("2us", "true"), 8 * microseconds(98));
+}
+
 }  // namespace
 }  // namespace stepsim
