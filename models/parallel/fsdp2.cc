@@ -31,10 +31,10 @@ class Fsdp2 : public GroupedStrategy {
   }
 
   // Pipelines. What the micro-batches have added up is in the type that it is reduced in.
-  void Unshard(const Moment&) override {
+  void UnshardChunk(const Moment&) override {
     for (std::size_t g = 0; g < group_count(); ++g) gathers_.Unshard(g, Direction::kForward);
   }
-  void Reshard(const Moment&) override {
+  void ReshardChunk(const Moment&) override {
     for (std::size_t g = 0; g < group_count(); ++g) gathers_.Reshard(g);
   }
   void StartReduction(const Moment& moment) override {

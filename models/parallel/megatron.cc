@@ -100,7 +100,7 @@ class Megatron : public Strategy {
   }
 
   // Aligned: a chunk's buckets from the output side, ahead of its first forward.
-  void Unshard(const Moment& moment) override {
+  void UnshardChunk(const Moment& moment) override {
     if (!GathersInForward() || is_ideal_) return;
     for (std::size_t b = 0; b < states_.size(); ++b) {
       if (states_[b].gathered.last == kNoId<TaskId>) Gather(moment.rank, b);

@@ -79,8 +79,8 @@ void RankStep::RunProgram(std::int32_t step) {
         const std::size_t c = IndexOf(it.action.stage);
         const Moment moment = MomentOf(c, step, std::max(progress_[c].backwards - 1, 0));
         Strategy& strategy = *chunks_[c].strategy;
-        if (it.op == PipelineOp::kUnshard) strategy.Unshard(moment);
-        if (it.op == PipelineOp::kReshard) strategy.Reshard(moment);
+        if (it.op == PipelineOp::kUnshard) strategy.UnshardChunk(moment);
+        if (it.op == PipelineOp::kReshard) strategy.ReshardChunk(moment);
         if (it.op == PipelineOp::kReduce) strategy.StartReduction(moment);
         break;
       }

@@ -45,8 +45,8 @@ class Strategy {
   virtual void AfterLastBackward(const Moment&) {}  // of this micro-step
   // Pipelines: gather and free all parameters of the chunk; start to reduce its gradients, which
   // its last backward then does not (its moment is no last micro-step's).
-  virtual void Unshard(const Moment&) {}
-  virtual void Reshard(const Moment&) {}
+  virtual void UnshardChunk(const Moment&) {}
+  virtual void ReshardChunk(const Moment&) {}
   virtual void StartReduction(const Moment&) {}
   virtual void BeforeOptimizer(const Moment&) {}
   virtual void AfterOptimizer(const Moment&) {}
