@@ -296,9 +296,12 @@ class MegatronInterleavedWriter {
         rank_(rank),
         warmup_(WarmupOf(schedule.shape, rank)),
         actions_(schedule.ranks[static_cast<std::size_t>(rank)]),
-        // All ranks have the same order of chunks and micro-batches in each direction.
-        wrapped_(schedule.ranks[static_cast<std::size_t>(rank == 0 ? ranks_ - 1 : 0)]),
-        out_(schedule, rank) {}
+        out_(schedule, rank) {
+    const std::int32_t other = rank == 0 ? ranks_ - 1 : 0;
+    for (const Action& action : schedule.ranks[static_cast<std::size_t>(other)]) {
+      wrapped_[IsForward(action)].push_back(action);
+    }
+  }
 
   std::vector<PipelineInstruction> Write() && {
     const auto first_backward = std::find_if_not(actions_.begin(), actions_.end(), IsForward);
@@ -370,13 +373,11 @@ class MegatronInterleavedWriter {
     }
     const std::int64_t number = ordinal_[is_forward]++ - (ranks_ - 1);
     if (number < 0) return;
-    std::int64_t count = 0;
-    for (const Action& made : wrapped_) {
-      if (IsForward(made) != is_forward || count++ != number) continue;
-      const std::int32_t reader = made.stage + (is_forward ? 1 : -1);
-      if (reader >= 0 && reader < stages_) Receive({made.kind, reader, made.microbatch});
-      return;
-    }
+    const std::vector<Action>& made = wrapped_[is_forward];
+    if (number >= static_cast<std::int64_t>(made.size())) return;
+    const Action& action = made[static_cast<std::size_t>(number)];
+    const std::int32_t reader = action.stage + (is_forward ? 1 : -1);
+    if (reader >= 0 && reader < stages_) Receive({action.kind, reader, action.microbatch});
   }
 
   void Wait(const StageMove& move) { out_.Wait(std::exchange(received_.at(KeyOf(move)), kNone)); }
@@ -390,7 +391,7 @@ class MegatronInterleavedWriter {
   std::int32_t ranks_, stages_, rank_;
   std::size_t warmup_;
   const std::vector<Action>& actions_;
-  const std::vector<Action>& wrapped_;  // of the rank at the other end of the ring
+  std::vector<Action> wrapped_[2];  // [is forward]: of the rank at the other end of the ring
   RankWriter out_;
   std::map<Key, std::int32_t> received_;   // kNone: waited for
   std::int32_t sent_[2] = {kNone, kNone};  // [is forward]
