@@ -150,6 +150,12 @@ std::string NameOf(const Word& word) {
   return adds || word.text.compare(end, 1, "=") == 0 ? word.text.substr(0, end) : "";
 }
 
+// Behind the launcher's last value: torchrun --nproc_per_node 8 train.py
+bool IsProgram(std::string_view text) {
+  constexpr std::string_view kEnding = ".py";
+  return text.size() > kEnding.size() && text.substr(text.size() - kEnding.size()) == kEnding;
+}
+
 class ArgumentReader {
  public:
   ArgumentReader(const std::string& file, const ArgumentRules& rules) : rules_(rules) {
@@ -179,7 +185,9 @@ class ArgumentReader {
     const std::string name = is_inside ? "" : NameOf(word);
     if (!name.empty()) return Assign(name, word);
     if (key_.empty()) return;  // a command, a file, an array whose words were read already
-    values_.push_back(MakePlain(Expand(word), word.place));
+    std::string value = Expand(word);
+    if (!values_.empty() && IsProgram(value)) return EndKey();
+    values_.push_back(MakePlain(std::move(value), word.place));
     values_.back().is_quoted = word.is_quoted;
   }
 

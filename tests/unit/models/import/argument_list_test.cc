@@ -66,6 +66,13 @@ TEST(ArgumentList, ValuesAndRepetitions) {
   EXPECT_EQ(Json("--lr -1 --eps 1e-8"), R"({"lr":-1,"eps":1e-08})");
 }
 
+// The program that a launcher starts is no value of its last argument (torchrun's usage line).
+TEST(ArgumentList, TheProgramEndsTheLaunchersArguments) {
+  EXPECT_EQ(Json("torchrun --nnodes 2 --nproc_per_node 8 pretrain_gpt.py --num-layers 32"),
+            R"({"nnodes":2,"nproc-per-node":8,"num-layers":32})");
+  EXPECT_EQ(Json("F=a/train.py\ntorchrun --nproc_per_node 8 $F"), R"({"nproc-per-node":8})");
+}
+
 TEST(ArgumentList, BrokenAndHostileText) {
   EXPECT_EQ(ErrorOf(""), "x.sh: found no argument, allowed: '--key value' or '--switch'");
   EXPECT_EQ(ErrorOf("echo 'hello --x"),
