@@ -354,7 +354,12 @@ class AccelerateReader {
       keys_.AddUnused(kSequence, "only with tensor parallelism");
     }
     ReadSteps("megatron_lm_config.megatron_lm_num_micro_batches");
-    ReadClipping("megatron_lm_config.megatron_lm_gradient_clipping");
+    constexpr std::string_view kClipping = "megatron_lm_config.megatron_lm_gradient_clipping";
+    const bool is_split = keys_.Count("megatron_lm_config.megatron_lm_tp_degree", 1) > 1 ||
+                          keys_.Count("megatron_lm_config.megatron_lm_pp_degree", 1) > 1;
+    if (!is_split || keys_.Find(kClipping) == nullptr) return ReadClipping(kClipping);
+    const std::string norm = keys_.Word(kClipping, "");
+    keys_.Set("plan.clip_gradients", norm == "0" || norm == "0.0" ? "false" : "true", kClipping);
   }
 
   void ReadSteps(std::string_view key) {

@@ -155,6 +155,19 @@ TEST(Accelerate, Megatron) {
   EXPECT_TRUE(is_cut(", megatron_lm_sequence_parallelism: true"));
 }
 
+// The norm of all gradients is simulated with model parallelism; 0 turns clipping off.
+TEST(Accelerate, MegatronClipsOverAllRanks) {
+  const auto load = [](const std::string& norm) {
+    return Accelerate("MEGATRON_LM",
+                      "megatron_lm_config: {megatron_lm_tp_degree: 2, "
+                      "megatron_lm_gradient_clipping: " +
+                          norm + "}\n")
+        .Load();
+  };
+  EXPECT_EQ(ValueOf(load("1.0"), "plan.clip_gradients").substr(0, 4), "true");
+  EXPECT_EQ(ValueOf(load("0"), "plan.clip_gradients").substr(0, 5), "false");
+}
+
 TEST(Accelerate, Compiler) {
   EXPECT_EQ(Accelerate("MULTI_GPU", "dynamo_backend: 'NO'\n").Load().job.kernels,
             KernelMode::kEager);
