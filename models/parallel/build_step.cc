@@ -73,6 +73,7 @@ PipelineRules RulesOf(const JobSpec& job, const PipelineSchedule& schedule) {
   const PipelinePlan& plan = job.plan.pipeline;
   PipelineRules rules;
   rules.runtime = RuntimeOf(job);
+  rules.has_one_communicator = plan.eager_communicators;
   rules.overlaps_transfers = plan.overlap_p2p_comm.value_or(schedule.shape.chunks > 1);
   rules.overlaps_warmup = plan.overlap_p2p_comm_warmup_flush;
   rules.synchronizes = WaitsForTransfers(job);

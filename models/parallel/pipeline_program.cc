@@ -77,9 +77,9 @@ constexpr std::int32_t kGroupQueue = 0;
 // ---- PyTorch ----
 
 // Each transfer a call of its own: received when the schedule's lowering says, waited for by
-// compute right before the action that needs it; sends at the end of the step. `has_one_queue`: all
-// on the group's communicator, where an early receive holds up what is issued behind it; else
-// activations and gradients over each edge have their own.
+// compute right before the action that needs it; sends at the end of the step. Two ranks have a
+// communicator for what is between them, or (`has_one_queue`) all share one, in which a receive
+// that is posted before its tensor is made holds up what is issued behind it.
 std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, std::int32_t rank,
                                              bool has_one_queue) {
   RankWriter out(lowered, rank);
@@ -87,7 +87,9 @@ std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, st
   std::map<Key, std::int32_t> received;
   std::vector<std::int32_t> sends;
   const auto post = [&](const Action& action, bool is_backward, std::int32_t edge, bool is_send) {
-    const std::int32_t queue = has_one_queue ? kGroupQueue : 1 + 2 * edge + (is_backward ? 1 : 0);
+    const std::int32_t far_stage = is_send != is_backward ? edge + 1 : edge;
+    const std::int32_t peer = lowered.RankOf(far_stage, action.microbatch);
+    const std::int32_t queue = has_one_queue ? kGroupQueue : 1 + peer;
     const std::int32_t number =
         out.Transfer({{is_backward, edge, action.microbatch, is_send}}, queue);
     if (is_send) {
@@ -406,7 +408,7 @@ std::vector<PipelineInstruction> PlanRank(const PipelineRules& rules,
   if (rules.runtime == PipelineRuntime::kPytorch) {
     if (is_single && schedule.name == "gpipe") return PytorchGpipeRank(rules, schedule, rank);
     if (is_single && schedule.name == "1f1b") return Pytorch1f1bRank(rules, schedule, rank);
-    return LoweredRank(lowered, rank, /*has_one_queue=*/true);
+    return LoweredRank(lowered, rank, rules.has_one_communicator);
   }
   std::vector<PipelineInstruction> order;
   if (is_single) {

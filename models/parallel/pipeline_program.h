@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "models/pipeline/schedule.h"
@@ -46,11 +45,11 @@ struct PipelineInstruction {
 
 struct PipelineProgram {
   std::vector<std::vector<PipelineInstruction>> ranks;
-  std::vector<std::string> queues;  // names of the communicators
 };
 
 struct PipelineRules {
   PipelineRuntime runtime = PipelineRuntime::kPytorch;
+  bool has_one_communicator = false;    // PyTorch: several chunks, eager NCCL communicators
   bool overlaps_transfers = true;       // Megatron: overlap_p2p_comm
   bool overlaps_warmup = false;         // Megatron: overlap_p2p_comm_warmup_flush
   bool synchronizes = true;             // Megatron: batch_p2p_sync, where transfers are batched

@@ -91,6 +91,7 @@ std::vector<std::span<const IneffectiveKey>> AllRules() {
           IneffectiveMemoryKeys(),
           IneffectiveCollectiveKeys(),
           IneffectiveParallelKeys(),
+          IneffectivePipelineKeys(),
           IneffectiveExpertKeys()};
 }
 

@@ -28,6 +28,7 @@ std::span<const IneffectiveKey> IneffectiveFsdpKeys();
 std::span<const IneffectiveKey> IneffectiveZeroKeys();    // and Megatron's
 std::span<const IneffectiveKey> IneffectiveMemoryKeys();  // and those of recomputation
 std::span<const IneffectiveKey> IneffectiveParallelKeys();
+std::span<const IneffectiveKey> IneffectivePipelineKeys();
 std::span<const IneffectiveKey> IneffectiveExpertKeys();
 
 // A job and what was found in reading it: where a check reports.

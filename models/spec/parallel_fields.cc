@@ -101,6 +101,9 @@ const StructTable<PipelinePlan>& PipelineFields() {
             "layers of each stage in the order of the network (virtual stages too)")
           .Unset("as balance says")
           .Range(0, 10'000),
+      Field("eager_communicators", &P::eager_communicators,
+            "pytorch, several chunks: all transfers of a rank share one communicator "
+            "(init_process_group with device_id), where an early receive holds up later sends"),
       Field("overlap_p2p_comm", &P::overlap_p2p_comm,
             "megatron: transfers beside the next chunk; needs interleaving")
           .Unset("true with interleaving"),

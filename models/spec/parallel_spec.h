@@ -55,6 +55,9 @@ struct PipelinePlan {
   PipelineRuntime runtime = PipelineRuntime::kAuto;
   StageBalance balance = StageBalance::kLayers;
   std::vector<double> layers_per_stage;  // whole numbers, in network order; overrides balance
+  // PyTorch: NCCL made the pipeline's communicator at the start (init_process_group's device_id),
+  // and transfers of several chunks share it; false: two ranks have one for themselves.
+  bool eager_communicators = false;
   // Megatron's point-to-point transfers.
   std::optional<bool> overlap_p2p_comm;  // unset: true with interleaving
   std::optional<bool> batch_p2p_comm;    // unset: not overlap_p2p_comm

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -46,6 +48,30 @@ std::string_view PathOf(std::int32_t ScheduleShape::*field) {
   return "batch.gradient_accumulation_steps";
 }
 
+// ---- Keys without effect ----
+
+bool IsInterleavedMegatron(const JobSpec& job) {
+  const ScheduleRow* row = RowOf(job);
+  return row != nullptr && row->name == "megatron_interleaved";
+}
+constexpr std::string_view kPytorchs = "PyTorch's runtime (plan.pipeline.runtime)";
+constexpr bool (*kIsPytorch)(const JobSpec&) = [](const JobSpec& j) { return !IsMegatron(j); };
+
+constexpr std::array kRows = {
+    IneffectiveKey{"plan.pipeline.overlap_p2p_comm", kPytorchs, kIsPytorch},
+    IneffectiveKey{"plan.pipeline.batch_p2p_comm", kPytorchs, kIsPytorch},
+    IneffectiveKey{"plan.pipeline.batch_p2p_sync", kPytorchs, kIsPytorch},
+    IneffectiveKey{"plan.pipeline.overlap_p2p_comm_warmup_flush", kPytorchs, kIsPytorch},
+    IneffectiveKey{"plan.pipeline.deallocate_pipeline_outputs", kPytorchs, kIsPytorch},
+    IneffectiveKey{"plan.pipeline.eager_communicators",
+                   "Megatron-LM's runtime (plan.pipeline.runtime)", IsMegatron},
+    IneffectiveKey{"plan.pipeline.microbatch_group_size",
+                   "a schedule other than Megatron-LM's interleaving",
+                   [](const JobSpec& j) { return !IsInterleavedMegatron(j); }},
+    IneffectiveKey{"plan.pipeline.balance", "plan.pipeline.layers_per_stage",
+                   [](const JobSpec& j) { return !j.plan.pipeline.layers_per_stage.empty(); }},
+};
+
 class PipelineChecker {
  public:
   explicit PipelineChecker(const JobProblems& problems)
@@ -81,6 +107,7 @@ class PipelineChecker {
       return false;
     }
     if (plan_.file_schedule != nullptr) return CheckFile(*plan_.file_schedule);
+    if (plan_.schedule.ends_with(".csv")) return false;  // reported where it was read
     const ScheduleRow* row = RowOf(job_);
     if (row == nullptr) {
       std::vector<std::string> names;
@@ -190,6 +217,8 @@ class PipelineChecker {
 };
 
 }  // namespace
+
+std::span<const IneffectiveKey> IneffectivePipelineKeys() { return kRows; }
 
 PipelineRuntime RuntimeOf(const JobSpec& job) {
   const PipelineRuntime runtime = job.plan.pipeline.runtime;
