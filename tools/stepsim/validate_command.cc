@@ -105,7 +105,7 @@ std::string ReadTable(const std::string& path) {
     text.append(chunk.data(), static_cast<std::size_t>(file.gcount()));
   }
   if (text.empty()) {
-    throw ConfigError(Place{path, 0, 0}, "found nothing in it, allowed: a header line and rows");
+    throw ConfigError(Place{path, 0, 0}, "found nothing in it, allowed: rows of a table");
   }
   return text;
 }

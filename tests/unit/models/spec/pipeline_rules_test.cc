@@ -85,7 +85,9 @@ class ScheduleFileTest : public ::testing::Test {
   }
   ~ScheduleFileTest() override { std::remove(path_.c_str()); }
 
-  std::string path_ = ::testing::TempDir() + "pipeline_rules_test.csv";
+  // Tests run beside each other.
+  std::string path_ = ::testing::TempDir() + "pipeline_rules_" +
+                      ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".csv";
 };
 
 TEST_F(ScheduleFileTest, IsReadAndChecked) {
