@@ -138,6 +138,11 @@ class TaskGraph {
   // The same graph, where the task (with all members of its rendezvous) does a work of its own, the
   // last id: "what if it took no time?"
   TaskGraph Without(TaskId task) const;
+  // The same for all tasks that are marked, which share the last id. `meets_peers` false: they wait
+  // for nobody on other ranks either, "what if every rank ran by itself?".
+  // REQUIRES: marked.size() == task_count(); the marked tasks are of one kind, and of a rendezvous
+  // all members are marked or none.
+  TaskGraph Without(const IdVector<TaskId, char>& marked, bool meets_peers) const;
 
  private:
   friend class TaskGraphBuilder;
