@@ -30,7 +30,7 @@ SimulatedStep SimulateWith(const JobSpec& job, const Workload& workload, HostThr
 // launches cost nothing. One that is slower sets the pace. One that waits for the device at the end
 // of each step, or after each exchange of a pipeline, starts anew with each.
 SimulatedStep SimulateJob(const JobSpec& job, const Workload& workload) {
-  if (job.host.synchronize || WaitsForTransfers(job)) {
+  if (job.host.synchronize || WaitsForTransfers(job) || !HostWaitInStep(job).empty()) {
     return SimulateWith(job, workload, HostThread::kLaunches);
   }
   SimulatedStep ahead = SimulateWith(job, workload, HostThread::kAhead);
