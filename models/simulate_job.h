@@ -5,6 +5,7 @@
 //   LastStepWindow(step.graph, step.timeline).length();  // the step's time
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "models/cost/graph_cost.h"
@@ -28,11 +29,13 @@ struct SimulatedStep {
 // In its steady state. Throws SimulationError when the step cannot finish.
 SimulatedStep SimulateJob(const JobSpec& job, const Workload& workload);
 
-// What a job comes to, for comparing it with another.
+// What a job comes to, for comparing it with another. A step with so many micro-steps that its
+// layers exceed `most_work` is carried on from two shorter ones: what each further micro-step adds.
 struct TriedJob {
   Duration step{};
   Bytes peak_memory;
 };
-TriedJob TryJob(const JobSpec& job);
+inline constexpr std::int64_t kMostTriedWork = 16'384;  // layers x micro-steps: about a second
+TriedJob TryJob(const JobSpec& job, std::int64_t most_work = kMostTriedWork);
 
 }  // namespace stepsim
