@@ -14,6 +14,16 @@
 namespace stepsim {
 namespace {
 
+// The last stage of a pipeline launches its head too: where one host is late, all ranks are.
+HostPace SlowestHost(const std::vector<HostWork>& hosts, const HostTimes& times) {
+  HostPace slowest;
+  for (const HostWork& work : hosts) {
+    const Duration time = HostDuration(work, times);
+    if (time > slowest.time) slowest = {work, time, {}};
+  }
+  return slowest;
+}
+
 TimedGraph TimeGraph(const JobSpec& job, JobGraphs& graphs, HostThread host) {
   const BuiltStep& built = graphs.Get(host);  // who does what, after what?
   TimedGraph timed;
@@ -22,8 +32,8 @@ TimedGraph TimeGraph(const JobSpec& job, JobGraphs& graphs, HostThread host) {
   timed.contention = MakeContention(timed.priced.occupancy, job);  // and beside others?
   timed.timeline =
       Simulate(built.graph, timed.priced.costs, timed.contention.get());  // when, and why?
-  timed.pace = {built.host_work, HostDuration(built.host_work, TimesOf(job)),
-                LastStepWindow(built.graph, timed.timeline).length()};
+  timed.pace = SlowestHost(built.host_work, TimesOf(job));
+  timed.pace.device = LastStepWindow(built.graph, timed.timeline).length();
   return timed;
 }
 

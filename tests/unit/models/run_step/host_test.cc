@@ -12,6 +12,7 @@
 #include "models/run_step.h"
 #include "models/workload/workload.h"
 #include "sim/base/diagnostics.h"
+#include "sim/base/units.h"
 #include "sim/report/writer.h"
 #include "tests/support/shipped.h"
 
@@ -71,6 +72,21 @@ std::int64_t OptimizerKernels(const JobSpec& job) {
 
 std::int64_t Kernels(const JobSpec& job) { return NetworkKernels(job) + OptimizerKernels(job); }
 
+// The last stage of a pipeline has the head and the loss: where its host is late, all ranks are.
+TEST(Host, OfTheBusiestStageSetsThePace) {
+  const ResolvedJob job =
+      Tiny({"plan.strategy=ddp", "plan.pipeline_parallel=4", "batch.gradient_accumulation_steps=8",
+            "host.event_handover=0 us", "contention=off"});
+  const BuiltStep built = BuildStep(job.job, BuildWorkload(job.job));
+  ASSERT_EQ(built.host_work.size(), 4u);
+  const Duration last = HostDuration(built.host_work.back(), TimesOf(job.job));
+  EXPECT_GT(last, HostDuration(built.host_work[1], TimesOf(job.job)));
+  // The device is faster than any of them.
+  EXPECT_EQ(StepOf(job), last);
+  EXPECT_THAT(ReportOf(job).context.warnings,
+              Contains(HasSubstr("launch-bound: the host takes " + FormatTime(last))));
+}
+
 // A host that waits for the device in every layer cannot run ahead: whatever its speed, one that
 // takes a little longer costs at most that. (Nothing beside each other, so that this is exact.)
 TEST(Host, ALittleSlowerCostsALittle) {
@@ -87,7 +103,8 @@ TEST(Host, ALittleSlowerCostsALittle) {
     sets.push_back("host.launch=" + std::to_string(launch) + " us");
     sets.push_back("host.collective_call=" + std::to_string(launch) + " us");
     const JobSpec job = Tiny(sets).job;
-    const Duration time = HostDuration(BuildStep(job, BuildWorkload(job)).host_work, TimesOf(job));
+    const Duration time =
+        HostDuration(BuildStep(job, BuildWorkload(job)).host_work.front(), TimesOf(job));
     const Duration now = StepOf(Tiny(sets));
     if (step > Duration::zero()) {
       EXPECT_GE(now, step) << launch;
