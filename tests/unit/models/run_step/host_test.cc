@@ -98,7 +98,7 @@ TEST(Host, ALittleSlowerCostsALittle) {
                                             "contention=off"};
   Duration step{}, host{};
   int slower = 0;
-  for (double launch = 2; launch < 200; launch *= 1.1) {
+  for (double launch = 2; launch < 100; launch *= 1.25) {
     std::vector<std::string> sets = experts;
     sets.push_back("host.launch=" + std::to_string(launch) + " us");
     sets.push_back("host.collective_call=" + std::to_string(launch) + " us");
@@ -252,10 +252,11 @@ TEST(Host, ALargeStepHardlyNotices) {
   EXPECT_NEAR(waiting.step_time_s(), ToSeconds(ideal), 1e-4 * ToSeconds(ideal));
 }
 
+// Experts: a launch in every layer and direction comes behind the host's wait.
 TEST(Host, NoShippedJobIsLaunchBound) {
   for (const std::string& name : testing::ShippedConfigs().Names(ConfigKind::kJobs)) {
     const StepReport report = ReportOf(testing::LoadShipped(name));
-    EXPECT_LT(ToSeconds(report.account().host), 1e-3 * report.step_time_s()) << name;
+    EXPECT_LT(ToSeconds(report.account().host), 2e-3 * report.step_time_s()) << name;
   }
 }
 

@@ -181,6 +181,7 @@ TEST(MemoryAdvice, LongStepsAreCarriedOn) {
       if (schedule != "none") {
         sets.emplace_back("plan.pipeline_parallel=4");
         sets.push_back("plan.pipeline.schedule=" + schedule);
+        sets.emplace_back("plan.pipeline.balance=time");
       }
       const JobSpec job =
           testing::LoadText(
