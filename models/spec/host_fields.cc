@@ -89,13 +89,14 @@ HostTimes TimesOf(const JobSpec& job) {
 // products that they run beside; Blackwell's scheduler does so by itself.
 std::int64_t ConnectionsOf(const JobSpec& job) {
   constexpr std::int64_t kDriver = 8;
-  const bool is_fsdp = Uses(job, "fsdp1") || Uses(job, "fsdp2");
+  const bool is_pytorch =
+      Uses(job, "fsdp1") || Uses(job, "fsdp2") || job.plan.tensor.overlap == TensorOverlap::kAsync;
   const bool has_exchanges = job.plan.tensor_parallel > 1 || job.plan.context_parallel > 1;
   const bool pairs = job.plan.expert.overlap_microbatches;  // for which it wants more than one
   const bool is_new =
       GenerationOf(job.hardware.gpu.compute_capability) >= GpuGeneration::kBlackwell;
-  return job.host.max_connections.value_or(is_fsdp || !has_exchanges || pairs || is_new ? kDriver
-                                                                                        : 1);
+  return job.host.max_connections.value_or(is_pytorch || !has_exchanges || pairs || is_new ? kDriver
+                                                                                           : 1);
 }
 
 bool HostReadsExpertCounts(const JobSpec& job) {
