@@ -24,6 +24,13 @@ Bytes PartOf(const ParameterTensor& tensor, const Sharding& sharding, DType dtyp
   return SizeOf(is_plain ? tensor.dtype : dtype, CeilDiv(tensor.elements, shards));
 }
 
+// Before Blackwell fp8 products read both operands along their rows: the transpose is kept as well.
+Bytes Fp8WeightBytes(const JobSpec& job, const ParameterTensor& tensor) {
+  const bool is_new =
+      GenerationOf(job.hardware.gpu.compute_capability) >= GpuGeneration::kBlackwell;
+  return SizeOf(DType::kFp8, tensor.elements) * (is_new ? 1 : 2);
+}
+
 }  // namespace
 
 Bytes ProductWorkspace(const JobSpec& job) {
@@ -63,7 +70,11 @@ std::vector<std::pair<std::string, Bytes>> StaticMemory(const JobSpec& job,
       return PartOf(tensor, sharding, dtype, shards);
     };
     const bool is_shared = !sharding.has_master;
-    parameters += part(is_shared ? sharding.storage : sharding.gather, sharding.shards);
+    if (tensor.is_fp8) {
+      parameters += Fp8WeightBytes(job, tensor);
+    } else {
+      parameters += part(is_shared ? sharding.storage : sharding.gather, sharding.shards);
+    }
     if (life.is_static) gradients += part(sharding.gradient, life.shards);
     optimizer += part(sharding.storage, sharding.OptimizerShards(tensor.is_expert)) *
                  (is_shared ? states : states + 1);

@@ -26,7 +26,7 @@ LaunchModel LaunchModelOf(const JobSpec& job, HostThread host) {
   model.has_host = host == HostThread::kLaunches;
   model.has_handovers = TimesOf(job).event_handover > Duration::zero();
   model.captures_graphs = job.host.cuda_graphs;
-  model.connections = job.host.max_connections;
+  model.connections = ConnectionsOf(job);
   return model;
 }
 

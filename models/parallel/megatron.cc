@@ -261,7 +261,8 @@ class Megatron : public Strategy {
   }
 
   void Gather(RankProgram& rank, std::size_t b) {
-    const Bytes bytes = SizeOf(sharding_.gather, ElementsOf(b));
+    const std::int64_t fp8 = planned_.buckets[b].fp8;
+    const Bytes bytes = SizeOf(sharding_.gather, ElementsOf(b) - fp8) + SizeOf(DType::kFp8, fp8);
     const Buffer& buffer = BufferOf(b);
     rank.Wait(buffer.gather, rank.Record(rank.compute()));
     rank.LaunchCollective(buffer.gather,

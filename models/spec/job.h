@@ -165,7 +165,8 @@ bool RegathersInput(const JobSpec& job);
 
 HostTimes TimesOf(const JobSpec& job);
 KernelMode LossKernels(const JobSpec& job);
-StreamPriority PriorityOf(const JobSpec& job);  // of the communication streams
+StreamPriority PriorityOf(const JobSpec& job);   // of the communication streams
+std::int64_t ConnectionsOf(const JobSpec& job);  // hardware queues that the streams share
 
 // What makes the host wait for the device in the middle of a step ("DeepSpeed's stage 3"), which no
 // CUDA graph survives; empty: nothing.

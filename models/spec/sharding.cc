@@ -92,6 +92,10 @@ Resharding ReshardingOf(const JobSpec& job) {
   return {.groups = true, .root = true, .size = is_whole ? 0 : size};
 }
 
+bool KeepsFp8Weights(const JobSpec& job) {
+  return job.plan.strategy == "megatron" && job.plan.megatron.fp8_param_gather;
+}
+
 double PreDivideFactor(double factor) {
   double before = 1;
   while (std::fmod(factor, before) == 0 && factor / before > before) before *= 2;

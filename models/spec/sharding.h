@@ -43,6 +43,9 @@ struct Resharding {
 };
 Resharding ReshardingOf(const JobSpec& job);
 
+// Megatron's fp8_param_gather: are the weights of the layers' products fp8 themselves?
+bool KeepsFp8Weights(const JobSpec& job);
+
 // What fp16 gradients are divided by before a sum over so many ranks: a power of two near the
 // square root; the rest of `factor` follows behind. PyTorch's rule, for FSDP1 whatever the type.
 double PreDivideFactor(double factor);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 #include "models/workload/memory_passes.h"
 #include "models/workload/transformer_attention.h"
@@ -15,6 +16,12 @@ namespace stepsim {
 namespace {
 
 constexpr LinearInput kReadsStream{.reads_stream = true};
+
+// Tensor parallelism but that of DTensor, which comes with FSDP, is Megatron-LM's.
+bool HasMegatronsLayers(const JobSpec& job) {
+  const bool is_fsdp = Uses(job, "fsdp1") || Uses(job, "fsdp2");
+  return Uses(job, "megatron") || (job.plan.tensor_parallel > 1 && !is_fsdp);
+}
 
 class TransformerBuilder : private TransformerOperators {
  public:
@@ -28,8 +35,9 @@ class TransformerBuilder : private TransformerOperators {
         replica_tokens_(job.batch.micro_batch_size * job.batch.sequence_length) {}
 
   Workload Build() {
-    const TransformerModules modules =
-        RegisterModules(spec(), parameter_, workload_.parameters, ExpertShareOf(job_));
+    const TransformerModules modules = RegisterModules(
+        spec(), parameter_, workload_.parameters, ExpertShareOf(job_), HasMegatronsLayers(job_));
+    if (KeepsFp8Weights(job_)) MarkFp8(modules);
     AddEmbedding(modules);
     for (std::size_t i = 0; i < modules.layers.size(); ++i) AddLayer(i, modules.layers[i]);
     AddHeads(modules);
@@ -119,7 +127,9 @@ class TransformerBuilder : private TransformerOperators {
         prefix + "activation", Moves(gated ? passes_.gated_activation : passes_.activation, width));
     activation.backward_input.push_back(
         Moves(gated ? passes_.gated_activation_grad : passes_.activation_grad, width));
-    for (const std::int32_t writer : up) Save({Saved(writer, width)}, &activation);
+    for (std::size_t i = 0; i < up.size(); ++i) {
+      Save({Saved(up[i], tokens() * layer.up[i].out)}, &activation);
+    }
     if (gated) activation.saved = TrafficBytes(passes_.gated_activation_saved, types(), width);
     AddLinear(layer.down, LinearCut::kRow, tokens(), 0, {.writer = Last()});
   }
@@ -148,6 +158,8 @@ class TransformerBuilder : private TransformerOperators {
     }
     if (!modules.head) return;
     BeginUnit("head");
+    // Megatron-LM's output layer is not Transformer Engine's.
+    if (compute_ == DType::kFp8 && HasMegatronsLayers(job_)) compute_ = activation_;
     AddLinear(*modules.head, LinearCut::kColumn, tokens(), 0, kReadsStream);
     if (cuts_loss_) {
       AddLoss(modules.head->out);
@@ -192,6 +204,22 @@ class TransformerBuilder : private TransformerOperators {
     if (modules.mlm_transform) {
       mark(modules.mlm_transform->weight);
       mark(modules.mlm_transform->bias);
+    }
+  }
+
+  // Weights of Transformer Engine's products.
+  void MarkFp8(const TransformerModules& modules) {
+    const auto mark = [&](std::int32_t p) {
+      workload_.parameters[static_cast<std::size_t>(p)].is_fp8 = true;
+    };
+    for (const LayerModules& layer : modules.layers) {
+      for (const LinearModule& linear : layer.qkv) mark(linear.weight);
+      for (const LinearModule& linear : layer.up) mark(linear.weight);
+      mark(layer.proj.weight);
+      if (layer.down.weight != kNoParameter) mark(layer.down.weight);
+      if (!layer.experts) continue;
+      mark(layer.experts->up);
+      mark(layer.experts->down);
     }
   }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 
 namespace stepsim {
@@ -56,6 +57,7 @@ ExpertLayer::ExpertLayer(const JobSpec& job, const TensorTypes& types, const Exp
       tokens_(tokens),
       rows_(ExpertRowsOf(job, tokens)),
       host_reads_(HostReadsExpertCounts(job)),
+      keeps_fp8_(KeepsFp8Weights(job)),
       unit_(*unit) {}
 
 // Where the tokens branch off, backward adds up what comes back. Autocast: one copy of them in the
@@ -185,7 +187,8 @@ void ExpertLayer::AddProduct(const std::string& name, std::int32_t weight, const
                              std::int32_t input) {
   const auto& [rows, out, in, groups] = shape;
   const DType operands = types_.compute == DType::kFp8 ? types_.compute : types_.activation;
-  const bool casts = operands != types_.parameter;
+  const bool is_fp8 = keeps_fp8_ && weight != modules_.router.weight;
+  const bool casts = operands != types_.parameter && !is_fp8;
   const std::int64_t elements = out * in * groups;
   if (casts) AddCast(name, weight, elements);
   const auto product = [&](const GemmShape& s, Pass pass) {

@@ -98,6 +98,7 @@ class ExpertLayer {
   std::int64_t tokens_;
   ExpertRows rows_;
   const bool host_reads_;
+  const bool keeps_fp8_;
   ModelUnit& unit_;
   std::int32_t input_ = kUnitInput;  // who wrote the tokens, as the router reads them
   bool shares_input_ = false;        // with the shared expert

@@ -50,7 +50,8 @@ void TransformerOperators::AddLinear(const LinearModule& linear, LinearCut cut, 
   // The input as it is kept: a gathered one is gathered again.
   const bool is_gathered = cut == LinearCut::kColumn && local_.regathers_input;
   const std::int64_t kept = (is_gathered ? rows / local_.tensor_ranks : rows) * linear.in;
-  const bool casts = OperandType() != parameter_;
+  const bool is_fp8 = workload_.parameters[static_cast<std::size_t>(linear.weight)].is_fp8;
+  const bool casts = OperandType() != parameter_ && !is_fp8;
   const bool casts_input =
       input.reads_stream && AddInputCast(linear, kept, gradients_to_add, input.writer);
   if (casts_input) {

@@ -107,7 +107,7 @@ class TransformerOperators {
 
   const LocalTransformer local_;
   const TensorExchanges exchanges_;
-  const DType compute_;     // of the linears' matrix products
+  DType compute_;           // of the linears' matrix products
   const DType activation_;  // of what they read and write
   const DType stream_;      // of the residual stream and the norms
   const DType parameter_;

@@ -28,6 +28,8 @@ struct ParameterTensor {
   bool is_tensor_replicated = false;
   // Of experts that are dealt out otherwise than the rest: summed over ranks of its own.
   bool is_expert = false;
+  // The products' weights themselves are fp8, on the wire too (Megatron's fp8_param_gather).
+  bool is_fp8 = false;
   Bytes bytes() const { return SizeOf(dtype, elements); }
 };
 

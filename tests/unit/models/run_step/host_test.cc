@@ -325,5 +325,22 @@ TEST(Host, OfAPipelineThatWaitsNeverRunsAhead) {
   EXPECT_GE(step("100us", "true") - step("2us", "true"), 8 * microseconds(98));
 }
 
+// Megatron-LM's launcher asserts CUDA_DEVICE_MAX_CONNECTIONS=1 for tensor or context parallelism on
+// GPUs before Blackwell, and refuses it for FSDP.
+TEST(Host, MegatronsExchangesShareOneHardwareQueue) {
+  const auto connections = [](std::vector<std::string> sets) {
+    return ConnectionsOf(Tiny(sets).job);
+  };
+  EXPECT_EQ(connections({"plan.strategy=megatron"}), 8);
+  EXPECT_EQ(connections({"plan.strategy=megatron", "plan.tensor_parallel=2"}), 1);
+  EXPECT_EQ(connections({"plan.strategy=megatron", "plan.context_parallel=2"}), 1);
+  EXPECT_EQ(connections({"plan.strategy=fsdp2", "plan.tensor_parallel=2"}), 8);
+  EXPECT_EQ(connections({"plan.strategy=megatron", "plan.tensor_parallel=2", "hardware=b200-dgx"}),
+            8);
+  EXPECT_EQ(
+      connections({"plan.strategy=megatron", "plan.tensor_parallel=2", "host.max_connections=4"}),
+      4);
+}
+
 }  // namespace
 }  // namespace stepsim
