@@ -111,7 +111,7 @@ class StepBuilder {
         workload_(workload),
         row_(FindStrategy(job.plan.strategy)),
         mesh_(job.plan, job.gpus()),
-        groups_(graph_, mesh_),
+        groups_(graph_, mesh_, job.plan.copies()),
         ranks_(SimulatedRanks(job, mesh_)),
         meetings_(ranks_),
         model_(LaunchModelOf(job, host)),

@@ -18,7 +18,7 @@
 namespace stepsim {
 
 struct PairedPass {
-  ChunkRunner& chunk;
+  ChunkRunner* chunk;
   Moment moment;
   Position position;
 };
@@ -30,9 +30,10 @@ struct PairEnds {
   StreamEvent backward;
 };
 
-// `delays_weights`: weight gradients are launched where the table has them, those of the last
-// attention behind all layers; else with the input gradients.
-PairEnds RunPaired(RankProgram& rank, const PairedPass& forward, const PairedPass& backward,
+// Either may be missing (nullptr): warm-up and drain. `delays_weights`: weight gradients are
+// launched where the table has them, those of the last attention behind all layers; else with the
+// input gradients.
+PairEnds RunPaired(RankProgram& rank, const PairedPass* forward, const PairedPass* backward,
                    bool delays_weights);
 
 }  // namespace stepsim

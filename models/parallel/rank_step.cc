@@ -56,7 +56,7 @@ void RankStep::RunMicrosteps(std::int32_t step) {
   for (std::int32_t m = 0; m < last; ++m) {
     const Action backward{ActionKind::kBackward, 0, m}, forward{ActionKind::kForward, 0, m + 1};
     if (job_.plan.expert.overlap_microbatches) {
-      ComputePair(forward, backward, step);
+      ComputePair(&forward, &backward, step);
     } else {
       Compute(backward, step);
       Compute(forward, step);
@@ -72,8 +72,9 @@ void RankStep::RunProgram(std::int32_t step) {
     const PipelineInstruction& it = program[i];
     switch (it.op) {
       case PipelineOp::kCompute:
-        if (place_.runs_pairs && i + 1 < program.size() && program[i + 1].action.overlaps_previous) {
-          ComputePair(it.action, program[++i].action, step);
+        if (place_.runs_pairs && i + 1 < program.size() &&
+            program[i + 1].action.overlaps_previous) {
+          ComputePair(&it.action, &program[++i].action, step);
         } else {
           Compute(it.action, step);
         }
@@ -104,11 +105,15 @@ void RankStep::RunProgram(std::int32_t step) {
 
 // A chunk's n-th pass in a direction is its n-th micro-step, whichever micro-batch it is.
 void RankStep::Compute(const Action& action, std::int32_t step) {
+  const bool is_forward = action.kind == ActionKind::kForward;
+  if (job_.plan.expert.overlap_microbatches) {
+    return ComputePair(is_forward ? &action : nullptr, is_forward ? nullptr : &action, step);
+  }
   pair_.reset();
   const std::size_t c = IndexOf(action.stage);
   ChunkRunner& runner = *chunks_[c].runner;
   Progress& progress = progress_[c];
-  if (action.kind == ActionKind::kForward) {
+  if (is_forward) {
     rank_.SetPosition(Phase::kForward, {action.microbatch, step});
     rank_.BeginGraph();
     BeginForward(action, runner.Forward(MomentOf(c, step, progress.forwards++)));
@@ -127,20 +132,30 @@ void RankStep::Compute(const Action& action, std::int32_t step) {
   rank_.SetPosition(Phase::kOther, {action.microbatch, step});
 }
 
-void RankStep::ComputePair(const Action& forward, const Action& backward, std::int32_t step) {
-  const std::size_t f = IndexOf(forward.stage), b = IndexOf(backward.stage);
-  rank_.SetPosition(Phase::kForward, {forward.microbatch, step});
-  rank_.BeginGraph();
-  BeginBackward(backward);
-  pair_ = RunPaired(rank_,
-                    {*chunks_[f].runner, MomentOf(f, step, progress_[f].forwards++),
-                     {forward.microbatch, step}},
-                    {*chunks_[b].runner, BackwardMoment(b, step, /*is_first_half=*/false),
-                     {backward.microbatch, step}},
-                    DelaysWeightGradients(job_));
-  BeginForward(forward, pair_->first_forward);
-  EndForward(forward, pair_->forward.last);
-  rank_.SetPosition(Phase::kOther, {backward.microbatch, step});
+void RankStep::ComputePair(const Action* forward, const Action* backward, std::int32_t step) {
+  std::optional<PairedPass> f, b;
+  if (forward != nullptr) {
+    const std::size_t c = IndexOf(forward->stage);
+    f.emplace(PairedPass{chunks_[c].runner.get(),
+                         MomentOf(c, step, progress_[c].forwards++),
+                         {forward->microbatch, step}});
+    rank_.SetPosition(Phase::kForward, f->position);
+    rank_.BeginGraph();
+  }
+  if (backward != nullptr) {
+    const std::size_t c = IndexOf(backward->stage);
+    b.emplace(PairedPass{chunks_[c].runner.get(),
+                         BackwardMoment(c, step, /*is_first_half=*/false),
+                         {backward->microbatch, step}});
+    BeginBackward(*backward);
+  }
+  const auto pass = [](const std::optional<PairedPass>& p) { return p ? &*p : nullptr; };
+  pair_ = RunPaired(rank_, pass(f), pass(b), DelaysWeightGradients(job_));
+  if (forward != nullptr) {
+    BeginForward(*forward, pair_->first_forward);
+    EndForward(*forward, pair_->forward.last);
+  }
+  rank_.SetPosition(Phase::kOther, b ? b->position : f->position);
 }
 
 // PyTorch's first stage has no input that wants a gradient: its first half does nothing, the second

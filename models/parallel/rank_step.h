@@ -60,7 +60,8 @@ class RankStep {
   void RunProgram(std::int32_t step);
   void Compute(const Action& action, std::int32_t step);
   void ComputeSplit(const Action& action, const Moment& moment);
-  void ComputePair(const Action& forward, const Action& backward, std::int32_t step);
+  // Layer by layer; one of the two may be missing.
+  void ComputePair(const Action* forward, const Action* backward, std::int32_t step);
   void WaitForInput(StreamId stream, const PipelineInstruction& transfer);
   void Transfer(const PipelineInstruction& instruction, std::int32_t step);
   void Optimize(std::int32_t step);

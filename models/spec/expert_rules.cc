@@ -166,8 +166,8 @@ class ExpertChecker {
     }
   }
 
-  // Megatron-LM's rules for overlap_moe_expert_parallel_comm; joined passes of a pipeline have those
-  // of them that come from the exchanges.
+  // Megatron-LM's rules for overlap_moe_expert_parallel_comm; joined passes of a pipeline have
+  // those of them that come from the exchanges.
   void CheckPairs() {
     const bool is_own = plan_.expert.overlap_microbatches;
     const std::string_view key =

@@ -28,8 +28,8 @@ const ScheduleRow* RowOf(const JobSpec& job) {
   if (row != nullptr && row->name == "interleaved_1f1b" && IsMegatron(job)) {
     row = FindSchedule(kMegatronInterleaved);
   }
-  const bool is_joined = row != nullptr && row->name == kMegatronInterleaved &&
-                         job.plan.expert.overlap_microbatches;
+  const bool is_joined =
+      row != nullptr && row->name == kMegatronInterleaved && job.plan.expert.overlap_microbatches;
   return is_joined ? FindSchedule(kMegatronPaired) : row;
 }
 
@@ -70,6 +70,10 @@ constexpr std::array kRows = {
     IneffectiveKey{"plan.pipeline.microbatch_group_size",
                    "a schedule other than Megatron-LM's interleaving",
                    [](const JobSpec& j) { return !IsInterleavedMegatron(j); }},
+    IneffectiveKey{"plan.pipeline.overlap_forward_backward", "a model without experts",
+                   [](const JobSpec& j) {
+                     return TransformerOf(j) == nullptr || !TransformerOf(j)->has_experts();
+                   }},
     IneffectiveKey{"plan.pipeline.balance", "plan.pipeline.layers_per_stage",
                    [](const JobSpec& j) { return !j.plan.pipeline.layers_per_stage.empty(); }},
 };
@@ -218,14 +222,15 @@ class PipelineChecker {
     constexpr std::string_view kKey = "plan.pipeline.overlap_forward_backward";
     const PipelineSchedule schedule = ScheduleOf(job_);
     const auto is_joined = [](const Action& action) { return action.overlaps_previous; };
-    const bool joins = std::any_of(schedule.ranks.begin(), schedule.ranks.end(), [&](const auto& r) {
-      return std::any_of(r.begin(), r.end(), is_joined);
-    });
+    const bool joins =
+        std::any_of(schedule.ranks.begin(), schedule.ranks.end(),
+                    [&](const auto& r) { return std::any_of(r.begin(), r.end(), is_joined); });
     if (!joins) {
-      problems_.Report(kKey, fmt::format("found 'true' with schedule {}, which joins no forward and "
-                                         "backward, allowed: false, or with dualpipe, dualpipev or "
-                                         "a file with OVERLAP_F_B",
-                                         plan_.schedule));
+      problems_.Report(kKey,
+                       fmt::format("found 'true' with schedule {}, which joins no forward and "
+                                   "backward, allowed: false, or with dualpipe, dualpipev or "
+                                   "a file with OVERLAP_F_B",
+                                   plan_.schedule));
     }
   }
 
@@ -255,6 +260,16 @@ std::int64_t ChunksPerRank(const JobSpec& job) {
   if (plan.file_schedule != nullptr) return plan.file_schedule->shape.chunks;
   const ScheduleRow* row = RowOf(job);
   return row == nullptr ? 1 : ShapeOf(job, *row).chunks;
+}
+
+std::int64_t ParallelPlan::copies() const {
+  if (pipeline_parallel == 1) return 1;
+  const ScheduleRow* row = FindSchedule(pipeline.schedule);
+  const bool is_bidirectional =
+      pipeline.file_schedule != nullptr
+          ? pipeline.file_schedule->placement == StagePlacement::kBidirectional
+          : row != nullptr && row->placement == StagePlacement::kBidirectional;
+  return is_bidirectional ? 2 : 1;
 }
 
 std::string_view ScheduleNameOf(const JobSpec& job) {

@@ -122,7 +122,8 @@ void ExpertLayer::AddDispatch() {
 
 void ExpertLayer::AddExperts() {
   const std::int64_t h = spec_.hidden_size, f = modules_.ffn, m = rows_.per_expert;
-  AddProduct("moe.fc1", modules_.up, {m, spec_.gated_mlp ? 2 * f : f, h, modules_.local}, dispatched_);
+  AddProduct("moe.fc1", modules_.up, {m, spec_.gated_mlp ? 2 * f : f, h, modules_.local},
+             dispatched_);
   AddActivation();
   AddProduct("moe.fc2", modules_.down, {m, h, f, modules_.local}, Last());
 }

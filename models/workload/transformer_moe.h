@@ -107,7 +107,7 @@ class ExpertLayer {
   std::int32_t routing_ = kUnitInput;
   std::int32_t shared_ = kUnitInput;  // ... the shared expert's
   bool is_beside_ = false;
-  std::int32_t routed_ = kUnitInput;  // who wrote the routed result
+  std::int32_t routed_ = kUnitInput;      // who wrote the routed result
   std::int32_t dispatched_ = kUnitInput;  // who wrote the experts' rows
 };
 
