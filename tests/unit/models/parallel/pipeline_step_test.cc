@@ -68,7 +68,8 @@ std::vector<Case> Cases() {
           {"zbv", {4, 2, 12}},
           {"dualpipev", {4, 2, 10}},
           {"dualpipe", {4, 1, 8}},
-          {"megatron_interleaved", {4, 2, 10, 6}}};
+          {"megatron_interleaved", {4, 2, 10, 6}},
+          {"megatron_paired", {4, 2, 8}}};
 }
 
 class AgreesWithReplay : public ::testing::TestWithParam<Case> {};
