@@ -437,8 +437,10 @@ std::vector<PipelineInstruction> PlanRank(const PipelineRules& rules,
     order = LoweredRank(lowered, rank, /*has_one_queue=*/false, rules.runs_pairs);
   }
   const std::vector<std::int32_t> stages = schedule.StagesOf(rank);
+  // The two ranks of a bidirectional pipeline that hold the same stages reduce in the same order.
+  const bool is_mirrored = schedule.placement == StagePlacement::kBidirectional;
   AddAlignedGathers(rules, rank, stages, &order);
-  AddAlignedReductions(rules, rank, stages.size(), &order);
+  AddAlignedReductions(rules, is_mirrored ? 0 : rank, stages.size(), &order);
   return order;
 }
 

@@ -176,7 +176,9 @@ TEST(Parallel, PairsDoTheSameInNoMoreTime) {
   int tried = 0;
   ForEachJob([&](ResolvedJob job) {
     ParallelPlan& plan = job.job.plan;
-    if (!plan.expert.overlap_microbatches || plan.pipeline_parallel > 1) return;
+    if (!plan.expert.overlap_microbatches) return;
+    plan.pipeline_parallel = 1;
+    plan.data_parallel = job.job.replicas();
     plan.megatron.overlap_grad_reduce = plan.megatron.overlap_param_gather = false;
     job.job.contention = ContentionMode::kOff;
     const RankAccount pairs = RunStep(job).report.ranks.front();
