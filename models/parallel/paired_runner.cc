@@ -125,6 +125,8 @@ class Pair {
     backward_.End();
     rank_.Wait(compute_, forward_.done());
     rank_.Wait(compute_, backward_.done());
+    if (forward_.units() == 0) ends.forward = rank_.Record(compute_);
+    if (backward_.units() == 0) ends.backward = rank_.Record(compute_);
     return ends;
   }
 

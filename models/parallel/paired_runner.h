@@ -23,7 +23,8 @@ struct PairedPass {
   Position position;
 };
 
-// When the layers of either are done, whatever else is under way: transfers wait for that.
+// When the layers of either are done, whatever else is under way: transfers wait for that. Of a
+// pass that is missing: when the other one is over.
 struct PairEnds {
   TaskId first_forward = kNoId<TaskId>;  // its first kernel
   StreamEvent forward;
