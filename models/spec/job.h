@@ -76,6 +76,8 @@ struct ParallelPlan {
   }
   // Of each stage's parameters along one pipeline: bidirectional schedules have two.
   std::int64_t copies() const;
+  // Does any rank talk to another? Independent replicas may still be cut within.
+  bool communicates() const { return strategy != "none" || model_ranks() > 1; }
   bool sequence_parallel() const {
     return tensor_parallel > 1 && tensor.sequence_parallel.value_or(true);
   }
