@@ -80,6 +80,7 @@ PipelineRules RulesOf(const JobSpec& job, const PipelineSchedule& schedule) {
   rules.aligns_gather = Uses(job, "megatron") && job.plan.megatron.overlap_param_gather &&
                         job.plan.megatron.align_param_gather;
   rules.aligns_reduction = job.plan.megatron.align_grad_reduce;
+  rules.runs_pairs = PairsMicrobatches(job);
   rules.shards_stages = Uses(job, "fsdp2");
   rules.reduces_after_backward =
       Uses(job, "fsdp2") || (Uses(job, "megatron") && job.plan.megatron.overlap_grad_reduce);
@@ -110,7 +111,7 @@ class StepBuilder {
         workload_(workload),
         row_(FindStrategy(job.plan.strategy)),
         mesh_(job.plan, job.gpus()),
-        groups_(graph_, mesh_),
+        groups_(graph_, mesh_, job.plan.copies()),
         ranks_(SimulatedRanks(job, mesh_)),
         meetings_(ranks_),
         model_(LaunchModelOf(job, host)),
@@ -161,6 +162,7 @@ class StepBuilder {
     for (const Workload& stage : plan_.stages) place.edges.push_back(stage.units.back().output);
     const bool is_megatron = RuntimeOf(plan_.job) == PipelineRuntime::kMegatron;
     place.splits_first_stage = is_megatron;
+    place.runs_pairs = PairsMicrobatches(plan_.job);
     place.keeps_outputs = !is_megatron || !plan_.job.plan.pipeline.deallocate_pipeline_outputs;
     return place;
   }

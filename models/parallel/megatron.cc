@@ -153,9 +153,7 @@ class Megatron : public Strategy {
   Buffer ExpertBuffer(const StrategyContext& context) const {
     if (!context.job.plan.has_expert_mesh()) return {};
     Buffer buffer;
-    buffer.group = buffer.owners =
-        context.groups.Of(context.groups.mesh().ExpertPeers(context.global_rank, ExpertAxis::kData),
-                          "edp", "expert data parallel");
+    buffer.group = buffer.owners = context.groups.ExpertGradients(context.global_rank);
     buffer.shards = context.job.expert_gradient_ranks();
     AddStreams(context.rank, "nccl edp", &buffer);
     return buffer;

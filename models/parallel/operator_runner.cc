@@ -35,7 +35,7 @@ TaskSpan OperatorRunner::Forward(const Operator& op, const std::string& name,
     kernels = Ring().Forward(*op.steps, name, suffix);
   } else if (gather != nullptr || scatter != nullptr) {
     kernels = Hide(gather != nullptr ? *gather : *scatter, op.forward, name + std::string(suffix));
-  } else {
+  } else if (!op.is_exchange) {
     kernels.first = rank_.Launch(lane_, op.forward, name + std::string(suffix));
     kernels.last = kernels.first;
   }

@@ -67,6 +67,13 @@ class RankWriter {
   std::vector<PipelineInstruction> out_;
 };
 
+// Behind the action at `begin` and those that are one operation with it.
+std::size_t GroupEnd(const std::vector<Action>& actions, std::size_t begin, bool runs_pairs) {
+  std::size_t end = begin + 1;
+  while (runs_pairs && end < actions.size() && actions[end].overlaps_previous) ++end;
+  return end;
+}
+
 std::vector<StageMove> Together(std::vector<StageMove> a, const std::vector<StageMove>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
@@ -88,7 +95,7 @@ bool HasPairs(const PipelineSchedule& schedule, std::int32_t rank) {
 // communicator for what is between them, or (`has_one_queue`) all share one, in which a receive
 // that is posted before its tensor is made holds up what is issued behind it.
 std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, std::int32_t rank,
-                                             bool has_one_queue) {
+                                             bool has_one_queue, bool runs_pairs) {
   RankWriter out(lowered, rank);
   using Key = std::tuple<bool, std::int32_t, std::int32_t>;
   std::map<Key, std::int32_t> received;
@@ -105,7 +112,10 @@ std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, st
       received[{is_backward, edge, action.microbatch}] = number;
     }
   };
-  for (const Action& action : lowered.ranks[static_cast<std::size_t>(rank)]) {
+  const std::vector<Action>& actions = lowered.ranks[static_cast<std::size_t>(rank)];
+  for (std::size_t i = 0, end = 0; i < actions.size(); i = end) {
+    const Action& action = actions[i];
+    end = GroupEnd(actions, i, runs_pairs);
     switch (action.kind) {
       case ActionKind::kSendForward:
         post(action, false, action.stage, true);
@@ -129,10 +139,12 @@ std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, st
         out.Add(PipelineOp::kReduce, action.stage);
         break;
       default:
-        for (const StageMove& move : out.Input(action)) {
-          out.Wait(received.at({move.is_backward, move.edge, move.microbatch}));
+        for (std::size_t a = i; a < end; ++a) {
+          for (const StageMove& move : out.Input(actions[a])) {
+            out.Wait(received.at({move.is_backward, move.edge, move.microbatch}));
+          }
         }
-        out.Compute(action);
+        for (std::size_t a = i; a < end; ++a) out.Compute(actions[a]);
     }
   }
   for (const std::int32_t send : sends) out.Wait(send);
@@ -306,7 +318,7 @@ class MegatronInterleavedWriter {
         ranks_(schedule.shape.ranks),
         stages_(schedule.stages()),
         rank_(rank),
-        warmup_(WarmupOf(schedule.shape, rank)),
+        warmup_(WarmupOf(schedule, rank)),
         actions_(schedule.ranks[static_cast<std::size_t>(rank)]),
         out_(schedule, rank) {
     const std::int32_t other = rank == 0 ? ranks_ - 1 : 0;
@@ -318,14 +330,18 @@ class MegatronInterleavedWriter {
   std::vector<PipelineInstruction> Write() && {
     const auto first_backward = std::find_if_not(actions_.begin(), actions_.end(), IsForward);
     Receive(actions_.front());
-    for (std::size_t i = 0; i < actions_.size(); ++i) {
+    for (std::size_t i = 0, end = 0; i < actions_.size(); i = end) {
+      end = GroupEnd(actions_, i, /*runs_pairs=*/true);
+      for (std::size_t a = i; a < end; ++a) {
+        for (const StageMove& move : out_.Input(actions_[a])) Wait(move);
+      }
+      for (std::size_t a = i; a < end; ++a) out_.Compute(actions_[a]);
       const Action& action = actions_[i];
-      for (const StageMove& move : out_.Input(action)) Wait(move);
-      out_.Compute(action);
       const bool is_steady = i >= warmup_ && i + warmup_ < actions_.size();
-      if (is_steady && !rules_.overlaps_transfers && IsForward(action)) continue;
-      if (is_steady && !rules_.overlaps_transfers) Post(i - 1);
-      Post(i);
+      const bool is_single = end == i + 1;
+      if (is_steady && is_single && !rules_.overlaps_transfers && IsForward(action)) continue;
+      if (is_steady && is_single && !rules_.overlaps_transfers) Post(i - 1);
+      for (std::size_t a = i; a < end; ++a) Post(a);
       const bool is_last_of_warmup = i + 1 == std::max<std::size_t>(warmup_, 1);
       if (is_last_of_warmup && first_backward != actions_.end()) Receive(*first_backward);
       const bool overlaps = is_steady || rules_.overlaps_warmup;
@@ -339,11 +355,13 @@ class MegatronInterleavedWriter {
   using Key = std::tuple<bool, std::int32_t, std::int32_t>;
   static Key KeyOf(const StageMove& move) { return {move.is_backward, move.edge, move.microbatch}; }
   // Forwards before the first one that a backward follows at once.
-  static std::size_t WarmupOf(const ScheduleShape& shape, std::int32_t rank) {
+  static std::size_t WarmupOf(const PipelineSchedule& schedule, std::int32_t rank) {
+    const ScheduleShape& shape = schedule.shape;
+    const int extra = schedule.name == kMegatronPaired ? 1 : 0;
     const std::int64_t group = shape.group > 0 ? shape.group : shape.ranks;
     const std::int64_t most = std::int64_t{shape.microbatches} * shape.chunks;
     return static_cast<std::size_t>(
-        std::min(2 * (shape.ranks - rank - 1) + (shape.chunks - 1) * group, most));
+        std::min(2 * (shape.ranks - rank - 1) + (shape.chunks - 1) * group + extra, most));
   }
   // Rank r to r + 1 is edge r: with two ranks the two directions stay apart.
   std::int32_t QueueOf(const StageMove& move) const {
@@ -418,19 +436,21 @@ std::vector<PipelineInstruction> PlanRank(const PipelineRules& rules,
   if (rules.runtime == PipelineRuntime::kPytorch) {
     if (is_single && schedule.name == "gpipe") return PytorchGpipeRank(rules, schedule, rank);
     if (is_single && schedule.name == "1f1b") return Pytorch1f1bRank(rules, schedule, rank);
-    return LoweredRank(lowered, rank, rules.has_one_communicator);
+    return LoweredRank(lowered, rank, rules.has_one_communicator, rules.runs_pairs);
   }
   std::vector<PipelineInstruction> order;
   if (is_single) {
     order = Megatron1f1bWriter(rules, schedule, rank).Write();
-  } else if (schedule.name == "megatron_interleaved") {
+  } else if (IsMegatronsInterleaving(schedule.name)) {
     order = MegatronInterleavedWriter(rules, schedule, rank).Write();
   } else {
-    order = LoweredRank(lowered, rank, /*has_one_queue=*/false);
+    order = LoweredRank(lowered, rank, /*has_one_queue=*/false, rules.runs_pairs);
   }
   const std::vector<std::int32_t> stages = schedule.StagesOf(rank);
+  // The two ranks of a bidirectional pipeline that hold the same stages reduce in the same order.
+  const bool is_mirrored = schedule.placement == StagePlacement::kBidirectional;
   AddAlignedGathers(rules, rank, stages, &order);
-  AddAlignedReductions(rules, rank, stages.size(), &order);
+  AddAlignedReductions(rules, is_mirrored ? 0 : rank, stages.size(), &order);
   return order;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "models/spec/job_rules.h"
+#include "models/spec/pipeline_rules.h"
 
 namespace stepsim {
 namespace {
@@ -39,6 +40,12 @@ constexpr std::array kRows = {
     IneffectiveKey{"plan.expert.pad_to_capacity", "no plan.expert.capacity_factor",
                    [](const JobSpec& j) { return !HasCapacity(j); }},
     IneffectiveKey{"plan.expert.shared_expert_overlap", kNoShared, HasNoSharedExpert},
+    IneffectiveKey{"plan.expert.overlap_microbatches", "batch.gradient_accumulation_steps: 1",
+                   [](const JobSpec& j) { return j.batch.gradient_accumulation_steps == 1; }},
+    IneffectiveKey{"plan.expert.delay_weight_gradients",
+                   "neither plan.expert.overlap_microbatches nor "
+                   "plan.pipeline.overlap_forward_backward",
+                   [](const JobSpec& j) { return !PairsMicrobatches(j); }},
 };
 
 class ExpertChecker {
@@ -63,6 +70,7 @@ class ExpertChecker {
     CheckNetwork(*spec);
     CheckShares(*spec);
     CheckPlan();
+    if (PairsMicrobatches(job_)) CheckPairs();
   }
 
  private:
@@ -157,11 +165,44 @@ class ExpertChecker {
       Report("plan.expert.shared_expert_overlap",
              "found 'true' with plan.tensor.overlap, allowed: with plan.tensor.overlap: none");
     }
-    if (expert.overlap_microbatches) {
-      Report("plan.expert.overlap_microbatches",
-             "found 'true', allowed: false: the interleaving of two micro-batches, layer by layer, "
-             "is not simulated");
-    }
+  }
+
+  // Megatron-LM's rules for overlap_moe_expert_parallel_comm; joined passes of a pipeline have
+  // those of them that come from the exchanges.
+  void CheckPairs() {
+    const bool is_own = plan_.expert.overlap_microbatches;
+    const std::string_view key =
+        is_own ? "plan.expert.overlap_microbatches" : "plan.pipeline.overlap_forward_backward";
+    const auto refuse = [&](bool is_wrong, std::string_view with, std::string_view allowed) {
+      if (is_wrong) Report(key, fmt::format("found 'true' with {}, allowed: {}", with, allowed));
+    };
+    refuse(plan_.expert_parallel == 1, "plan.expert_parallel: 1, which exchanges nothing",
+           fmt::format("false, or expert_parallel from {}", LeastShare()));
+    refuse(plan_.expert.dispatcher != ExpertDispatcher::kAllToAll, "dispatcher: allgather",
+           "with dispatcher: alltoall");
+    refuse(plan_.expert.shared_expert_overlap, "plan.expert.shared_expert_overlap: true",
+           "with shared_expert_overlap: false");
+    const RecomputeSpec& recompute = job_.recompute;
+    const bool repeats = recompute.IsOn() && (recompute.IsFull() || recompute.modules.moe ||
+                                              recompute.policy != RecomputePolicy::kModules);
+    refuse(repeats, "recomputation that repeats exchanges",
+           "with recompute.granularity: none, or selective of modules other than moe");
+    if (!is_own) return;
+    refuse(!Uses(job_, "megatron"), fmt::format("plan.strategy: {}", plan_.strategy),
+           "with plan.strategy: megatron");
+    const DType type = job_.precision.compute;
+    refuse(type == DType::kFp32 || type == DType::kTf32,
+           fmt::format("precision.compute: {}", ToString(type)),
+           "with precision.compute: bf16, fp16 or fp8");
+    if (plan_.pipeline_parallel == 1) return;
+    refuse(!IsMegatronsInterleaving(ScheduleNameOf(job_)),
+           fmt::format("plan.pipeline.schedule: {}", plan_.pipeline.schedule),
+           "with pipeline_parallel: 1, or Megatron-LM's interleaving (schedule: interleaved_1f1b, "
+           "virtual_stages: 2 or more)");
+  }
+
+  std::int64_t LeastShare() const {
+    return NearestDivisors(TransformerOf(job_)->experts.count, 2).front();
   }
 
   // A rank has at most every token, once for each of its experts.

@@ -74,6 +74,8 @@ struct ParallelPlan {
   bool has_expert_mesh() const {
     return expert_parallel > 1 || expert_tensor_parallel() != tensor_parallel;
   }
+  // Of each stage's parameters along one pipeline: bidirectional schedules have two.
+  std::int64_t copies() const;
   // Does any rank talk to another? Independent replicas may still be cut within.
   bool communicates() const { return strategy != "none" || model_ranks() > 1; }
   bool sequence_parallel() const {
@@ -141,12 +143,12 @@ struct JobSpec {
   // Copies of the network, each with samples of its own.
   std::int64_t replicas() const { return std::max<std::int64_t>(gpus() / plan.model_ranks(), 1); }
   // Ranks that hold the same parameters: they sum their gradients.
-  std::int64_t gradient_ranks() const { return replicas() * plan.context_parallel; }
+  std::int64_t gradient_ranks() const { return replicas() * plan.context_parallel * plan.copies(); }
   // Ranks that hold the same experts.
   std::int64_t expert_gradient_ranks() const {
     const std::int64_t ranks = gpus() / plan.pipeline_parallel;
-    return std::max<std::int64_t>(ranks / (plan.expert_parallel * plan.expert_tensor_parallel()),
-                                  1);
+    const std::int64_t share = plan.expert_parallel * plan.expert_tensor_parallel();
+    return std::max<std::int64_t>(ranks / share, 1) * plan.copies();
   }
   Bytes memory_limit() const { return memory.limit.value_or(hardware.gpu.memory); }
 };

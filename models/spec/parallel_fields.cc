@@ -167,6 +167,11 @@ const StructTable<ExpertPlan>& ExpertFields() {
       Field("overlap_microbatches", &P::overlap_microbatches,
             "dispatch and combine beside the other direction of another micro-batch")
           .Aliases({"overlap_moe_expert_parallel_comm"}),
+      Field("delay_weight_gradients", &P::delay_weight_gradients,
+            "two micro-batches at once: weight gradients behind the input gradients of attention "
+            "or MLP, beside a dispatch")
+          .Unset("false; true with pipeline.overlap_forward_backward outside PyTorch's runtime")
+          .Aliases({"delay_wgrad_compute"}),
   };
   return table;
 }

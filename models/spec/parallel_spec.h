@@ -88,6 +88,9 @@ struct ExpertPlan {
   double imbalance = 1;                   // tokens of the busiest rank over the mean
   bool shared_expert_overlap = false;     // the shared expert beside the dispatch
   bool overlap_microbatches = false;      // beside the other direction of another micro-batch
+  // Then weight gradients come behind all input gradients of their part of the layer. Unset: with
+  // plan.pipeline.overlap_forward_backward, as DeepSeek's DualPipe does.
+  std::optional<bool> delay_weight_gradients;
 };
 
 }  // namespace stepsim

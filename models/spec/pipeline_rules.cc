@@ -26,9 +26,11 @@ bool IsMegatron(const JobSpec& job) { return RuntimeOf(job) == PipelineRuntime::
 const ScheduleRow* RowOf(const JobSpec& job) {
   const ScheduleRow* row = FindSchedule(job.plan.pipeline.schedule);
   if (row != nullptr && row->name == "interleaved_1f1b" && IsMegatron(job)) {
-    return FindSchedule("megatron_interleaved");
+    row = FindSchedule(kMegatronInterleaved);
   }
-  return row;
+  const bool is_joined =
+      row != nullptr && row->name == kMegatronInterleaved && job.plan.expert.overlap_microbatches;
+  return is_joined ? FindSchedule(kMegatronPaired) : row;
 }
 
 ScheduleShape ShapeOf(const JobSpec& job, const ScheduleRow& row) {
@@ -52,7 +54,7 @@ std::string_view PathOf(std::int32_t ScheduleShape::*field) {
 
 bool IsInterleavedMegatron(const JobSpec& job) {
   const ScheduleRow* row = RowOf(job);
-  return row != nullptr && row->name == "megatron_interleaved";
+  return row != nullptr && IsMegatronsInterleaving(row->name);
 }
 constexpr std::string_view kPytorchs = "PyTorch's runtime (plan.pipeline.runtime)";
 constexpr bool (*kIsPytorch)(const JobSpec&) = [](const JobSpec& j) { return !IsMegatron(j); };
@@ -68,6 +70,10 @@ constexpr std::array kRows = {
     IneffectiveKey{"plan.pipeline.microbatch_group_size",
                    "a schedule other than Megatron-LM's interleaving",
                    [](const JobSpec& j) { return !IsInterleavedMegatron(j); }},
+    IneffectiveKey{"plan.pipeline.overlap_forward_backward", "a model without experts",
+                   [](const JobSpec& j) {
+                     return TransformerOf(j) == nullptr || !TransformerOf(j)->has_experts();
+                   }},
     IneffectiveKey{"plan.pipeline.balance", "plan.pipeline.layers_per_stage",
                    [](const JobSpec& j) { return !j.plan.pipeline.layers_per_stage.empty(); }},
 };
@@ -204,7 +210,7 @@ class PipelineChecker {
     };
     refuse("variable_seq_lengths", plan_.variable_seq_lengths);
     refuse("defer_embedding_wgrad_compute", plan_.defer_embedding_wgrad_compute);
-    refuse("overlap_forward_backward", plan_.overlap_forward_backward);
+    if (plan_.overlap_forward_backward) CheckJoined();
     if (!IsMegatron(job_)) return;
     const bool interleaves = ChunksPerRank(job_) > 1;
     if (plan_.overlap_p2p_comm.value_or(false) && !interleaves) {
@@ -218,6 +224,23 @@ class PipelineChecker {
           fmt::format("found 'false' with pipeline_parallel {}, allowed: true; without "
                       "overlap Megatron-LM interleaves more than 2 stages only",
                       job_.plan.pipeline_parallel));
+    }
+  }
+
+  // Does the schedule join passes at all, and is there something that one hides of the other?
+  void CheckJoined() {
+    constexpr std::string_view kKey = "plan.pipeline.overlap_forward_backward";
+    const PipelineSchedule schedule = ScheduleOf(job_);
+    const auto is_joined = [](const Action& action) { return action.overlaps_previous; };
+    const bool joins =
+        std::any_of(schedule.ranks.begin(), schedule.ranks.end(),
+                    [&](const auto& r) { return std::any_of(r.begin(), r.end(), is_joined); });
+    if (!joins) {
+      problems_.Report(kKey,
+                       fmt::format("found 'true' with schedule {}, which joins no forward and "
+                                   "backward, allowed: false, or with dualpipe, dualpipev or "
+                                   "a file with OVERLAP_F_B",
+                                   plan_.schedule));
     }
   }
 
@@ -249,18 +272,43 @@ std::int64_t ChunksPerRank(const JobSpec& job) {
   return row == nullptr ? 1 : ShapeOf(job, *row).chunks;
 }
 
+std::int64_t ParallelPlan::copies() const {
+  if (pipeline_parallel == 1) return 1;
+  const ScheduleRow* row = FindSchedule(pipeline.schedule);
+  const bool is_bidirectional =
+      pipeline.file_schedule != nullptr
+          ? pipeline.file_schedule->placement == StagePlacement::kBidirectional
+          : row != nullptr && row->placement == StagePlacement::kBidirectional;
+  return is_bidirectional ? 2 : 1;
+}
+
+std::string_view ScheduleNameOf(const JobSpec& job) {
+  const ScheduleRow* row = RowOf(job);
+  return row == nullptr ? "" : row->name;
+}
+
 bool WaitsForTransfers(const JobSpec& job) {
   if (!HasPipeline(job) || !IsMegatron(job) || job.plan.pipeline.file_schedule != nullptr) {
     return false;
   }
   const PipelinePlan& plan = job.plan.pipeline;
   const ScheduleRow* row = RowOf(job);
-  const bool interleaves = row->name == "megatron_interleaved";
+  const bool interleaves = IsMegatronsInterleaving(row->name);
   const bool is_single =
       row->placement == StagePlacement::kLoop && !row->splits_backward && ChunksPerRank(job) == 1;
   if (!interleaves && !is_single) return false;  // sail-sg's and DeepSeek's runtimes
   const bool overlaps = plan.overlap_p2p_comm.value_or(interleaves);
   return plan.batch_p2p_sync && plan.batch_p2p_comm.value_or(!overlaps);
+}
+
+bool PairsMicrobatches(const JobSpec& job) {
+  return job.plan.expert.overlap_microbatches ||
+         (HasPipeline(job) && job.plan.pipeline.overlap_forward_backward);
+}
+
+bool DelaysWeightGradients(const JobSpec& job) {
+  return job.plan.expert.delay_weight_gradients.value_or(IsMegatron(job) &&
+                                                         !job.plan.expert.overlap_microbatches);
 }
 
 void CheckPipeline(const JobProblems& problems) {

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "models/spec/pipeline_rules.h"
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 #include "models/workload/memory_passes.h"
@@ -64,12 +65,14 @@ class TransformerBuilder : private TransformerOperators {
   void AddLayer(std::size_t index, const LayerModules& layer) {
     BeginUnit(fmt::format("layers.{}", index));
     const bool post_norm = FamilyOf(spec()) == TransformerFamily::kBert;
+    const bool is_paired = PairsMicrobatches(job_);
     // Where the residual branches off, two gradients meet: at the norm, or (post-norm) at the
     // linears behind it.
     if (!post_norm) AddNorm("norm1", layer.norm1, stream_elements(), 1);
     AddAttention(layer, post_norm ? 1 : 0);
     AddDropout("dropout1", activation_);
     AddResidual("residual1");
+    const std::int32_t attention_end = Last();
     AddNorm(post_norm ? "norm1" : "norm2", post_norm ? layer.norm1 : layer.norm2, stream_elements(),
             post_norm ? 0 : 1);
     if (layer.experts) {
@@ -80,6 +83,22 @@ class TransformerBuilder : private TransformerOperators {
     AddDropout("dropout2", activation_);
     AddResidual("residual2");
     if (post_norm) AddNorm("norm2", layer.norm2, stream_elements(), 0);
+    if (is_paired) MarkParts(layer.experts ? Last() : attention_end);
+  }
+
+  // The MLP is all behind `attention_end`; a mixture of experts begins with its dispatch.
+  void MarkParts(std::int32_t attention_end) {
+    LayerPart part = LayerPart::kAttention;
+    std::int32_t place = 0;
+    for (Operator& op : workload_.units.back().operators) {
+      if (place++ == attention_end + 1) part = LayerPart::kMlp;
+      if (op.is_exchange) {
+        part = op.part;
+      } else if (part == LayerPart::kDispatch) {
+        part = LayerPart::kMlp;
+      }
+      op.part = part;
+    }
   }
 
   void AddAttention(const LayerModules& layer, int gradients_to_add) {
@@ -100,21 +119,25 @@ class TransformerBuilder : private TransformerOperators {
     ExpertLayer experts(job_, {compute_, activation_, stream_, parameter_}, *layer.experts,
                         local_.stream_tokens, &workload_.units.back());
     experts.AddRouter(input);
-    experts.AddDispatch();
-    // Behind the routed experts, or on a stream of its own from the dispatch on.
+    experts.AddPermute();
+    // Behind the routed experts, before them where micro-batches are paired, or on a stream of its
+    // own from the dispatch on.
     const bool has_shared = !layer.up.empty();
     const bool is_beside = has_shared && job_.plan.expert.shared_expert_overlap;
-    const std::int32_t dispatched = Last();
+    const bool is_before = has_shared && PairsMicrobatches(job_);
     const auto add_shared = [&] {
       AddMlp(layer, 0, {.writer = input, .shares_input = true}, "shared.");
+      experts.EndSharedExpert();
     };
+    if (is_before) add_shared();
+    experts.AddDispatch();
     if (is_beside) {
       add_shared();
-      experts.MoveToSide(dispatched);
+      experts.MoveToSide();
     }
-    experts.AddExperts(dispatched);
+    experts.AddExperts();
     experts.AddCombine();
-    if (has_shared && !is_beside) add_shared();
+    if (has_shared && !is_beside && !is_before) add_shared();
     if (has_shared) experts.AddSharedResult();
   }
 

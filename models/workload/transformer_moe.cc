@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "models/spec/pipeline_rules.h"
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 
@@ -58,6 +59,7 @@ ExpertLayer::ExpertLayer(const JobSpec& job, const TensorTypes& types, const Exp
       rows_(ExpertRowsOf(job, tokens)),
       host_reads_(HostReadsExpertCounts(job)),
       keeps_fp8_(KeepsFp8Weights(job)),
+      is_paired_(PairsMicrobatches(job)),
       unit_(*unit) {}
 
 // Where the tokens branch off, backward adds up what comes back. Autocast: one copy of them in the
@@ -95,7 +97,7 @@ void ExpertLayer::AddRouting() {
               SizeOf(DType::kInt64, spec_.experts.count * share_.ranks * share_.tensor), "counts");
 }
 
-void ExpertLayer::AddDispatch() {
+void ExpertLayer::AddPermute() {
   AddRouting();
   const std::int32_t routing = routing_ = Last();
   if (Gathers()) {
@@ -111,14 +113,19 @@ void ExpertLayer::AddDispatch() {
   }
   op.reads = {Read(input_, TokenElements()), {routing, Weights(rows)}};
   op.saved = SizeOf(DType::kInt64, rows);  // where each row comes from
-  if (!IsSpread() || Gathers()) return;
-  AddRowExchanges(/*is_dispatch=*/true);
-  AddSort("moe.sort");
+  dispatched_ = Last();
 }
 
-void ExpertLayer::AddExperts(std::int32_t input) {
+void ExpertLayer::AddDispatch() {
+  if (!IsSpread() || Gathers()) return;
+  AddRowExchanges(/*is_dispatch=*/true);
+  dispatched_ = AddSort("moe.sort", dispatched_);
+}
+
+void ExpertLayer::AddExperts() {
   const std::int64_t h = spec_.hidden_size, f = modules_.ffn, m = rows_.per_expert;
-  AddProduct("moe.fc1", modules_.up, {m, spec_.gated_mlp ? 2 * f : f, h, modules_.local}, input);
+  AddProduct("moe.fc1", modules_.up, {m, spec_.gated_mlp ? 2 * f : f, h, modules_.local},
+             dispatched_);
   AddActivation();
   AddProduct("moe.fc2", modules_.down, {m, h, f, modules_.local}, Last());
 }
@@ -126,7 +133,7 @@ void ExpertLayer::AddExperts(std::int32_t input) {
 // The rows of a token are summed. Backward of what came last comes first.
 void ExpertLayer::AddCombine() {
   if (IsSpread() && !Gathers()) {
-    AddSort("moe.unsort");
+    AddSort("moe.unsort", Last());
     AddRowExchanges(/*is_dispatch=*/false);
   }
   const std::int64_t rows = Gathers() ? Rows() : rows_.sent;
@@ -142,7 +149,6 @@ void ExpertLayer::AddCombine() {
 }
 
 void ExpertLayer::AddSharedResult() {
-  if (!is_beside_) EndSharedExpert();
   Operator& op = AddOperator("moe.add", Moves(passes_.shared_sum, TokenElements()));
   op.reads = {Read(routed_, TokenElements()), Read(shared_, TokenElements())};
   op.hands_on_gradient = true;
@@ -154,12 +160,11 @@ void ExpertLayer::EndSharedExpert() {
   shared_ = Last();
 }
 
-void ExpertLayer::MoveToSide(std::int32_t behind) {
-  EndSharedExpert();
+void ExpertLayer::MoveToSide() {
   is_beside_ = true;
   Operator& opens = unit_.operators[static_cast<std::size_t>(routing_)];
   opens.side = SideStream::kOpens;
-  for (auto i = static_cast<std::int32_t>(unit_.operators.size()); --i > behind;) {
+  for (auto i = static_cast<std::int32_t>(unit_.operators.size()); --i > dispatched_;) {
     Operator& op = unit_.operators[static_cast<std::size_t>(i)];
     op.side = SideStream::kRuns;
     opens.parameters_ready.insert(opens.parameters_ready.end(), op.parameters_ready.begin(),
@@ -239,13 +244,13 @@ void ExpertLayer::AddActivation() {
 }
 
 // Rows of one expert come from several ranks, those of one rank belong to several experts.
-void ExpertLayer::AddSort(const std::string& name) {
-  if (modules_.local == 1) return;
+std::int32_t ExpertLayer::AddSort(const std::string& name, std::int32_t input) {
+  if (modules_.local == 1) return input;
   const std::int64_t elements = Rows() * spec_.hidden_size;
-  const std::int32_t input = Last();
   Operator& op = AddOperator(name, Moves(passes_.sort, elements));
   op.backward_input = {op.forward};
   op.reads = {Read(input, elements)};
+  return Last();
 }
 
 // ---- Exchanges of the operator added last ----
@@ -271,6 +276,10 @@ void ExpertLayer::AddRowExchange(ExchangePlace place, ExchangeAxis axis, Collect
 // all_to_all among the ranks that share the experts out, then among those that share each expert;
 // on the way back in the other order. The busiest rank receives more than it sends.
 void ExpertLayer::AddRowExchanges(bool is_dispatch) {
+  const ExchangePlace there =
+      is_dispatch ? ExchangePlace::kAfterForward : ExchangePlace::kBeforeBackward;
+  const ExchangePlace back =
+      is_dispatch ? ExchangePlace::kBeforeBackward : ExchangePlace::kAfterForward;
   const auto between_ranks = [&](ExchangePlace place) {
     if (share_.ranks == 1) return;
     AddRowExchange(place, ExchangeAxis::kExpert, CollectiveOp::kAllToAll,
@@ -281,14 +290,32 @@ void ExpertLayer::AddRowExchanges(bool is_dispatch) {
     AddRowExchange(place, ExchangeAxis::kExpertTensor, op, rows_.received * share_.tensor,
                    is_dispatch);
   };
-  const ExchangePlace there =
-      is_dispatch ? ExchangePlace::kAfterForward : ExchangePlace::kBeforeBackward;
-  const ExchangePlace back =
-      is_dispatch ? ExchangePlace::kBeforeBackward : ExchangePlace::kAfterForward;
+  if (!is_paired_) {
+    between_ranks(there);
+    within_expert(there, CollectiveOp::kAllGather);
+    within_expert(back, CollectiveOp::kReduceScatter);
+    between_ranks(back);
+    return;
+  }
+  // The all_to_alls alone run beside the other micro-batch.
+  const auto add_inner = [&] {
+    if (share_.tensor == 1) return;
+    AddCarrier(is_dispatch ? "moe.gather" : "moe.scatter", LayerPart::kMlp);
+    within_expert(there, CollectiveOp::kAllGather);
+    within_expert(back, CollectiveOp::kReduceScatter);
+  };
+  if (!is_dispatch) add_inner();
+  AddCarrier(is_dispatch ? "moe.dispatch" : "moe.combine",
+             is_dispatch ? LayerPart::kDispatch : LayerPart::kCombine);
   between_ranks(there);
-  within_expert(there, CollectiveOp::kAllGather);
-  within_expert(back, CollectiveOp::kReduceScatter);
   between_ranks(back);
+  if (is_dispatch) add_inner();
+}
+
+void ExpertLayer::AddCarrier(const std::string& name, LayerPart part) {
+  Operator& op = AddOperator(name, {});
+  op.is_exchange = true;
+  op.part = part;
 }
 
 // Every rank sees the tokens of all, with their probabilities for all experts.
@@ -326,7 +353,9 @@ ReadTensor ExpertLayer::Saved(std::int32_t writer, std::int64_t elements) const 
 }
 
 std::int32_t ExpertLayer::Last() const {
-  return static_cast<std::int32_t>(unit_.operators.size()) - 1;
+  auto last = static_cast<std::int32_t>(unit_.operators.size()) - 1;
+  while (last >= 0 && unit_.operators[static_cast<std::size_t>(last)].is_exchange) --last;
+  return last;
 }
 
 // The reference holds until the next operator is added.

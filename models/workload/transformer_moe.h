@@ -45,15 +45,16 @@ class ExpertLayer {
 
   // `input` is the operator that wrote the tokens.
   void AddRouter(std::int32_t input);
+  void AddPermute();
   void AddDispatch();
-  // `input` is the operator that dispatched the rows.
-  void AddExperts(std::int32_t input);
+  void AddExperts();
   void AddCombine();
-  // The routed result and that of the shared expert, the operator added last.
+  // The shared expert's result is that of the operator added last; then both results are summed.
+  void EndSharedExpert();
   void AddSharedResult();
-  // The operators of the shared expert, all that came behind the one with this place: beside the
-  // others, from the routing to AddSharedResult. Their gradients are ready when both meet again.
-  void MoveToSide(std::int32_t behind);
+  // The operators of the shared expert, all that came behind the dispatch: beside the others, from
+  // the routing to AddSharedResult. Their gradients are ready when both meet again.
+  void MoveToSide();
 
  private:
   bool IsSpread() const { return share_.ranks * share_.tensor > 1; }
@@ -70,15 +71,16 @@ class ExpertLayer {
                   std::int32_t input);
   void AddCast(const std::string& name, std::int32_t weight, std::int64_t elements);
   void AddActivation();
-  void AddSort(const std::string& name);
+  // Returns who wrote the rows as they are from here on.
+  std::int32_t AddSort(const std::string& name, std::int32_t input);
   void AddSharedWeight();
-  void EndSharedExpert();
 
   void AddExchange(ExchangePlace place, ExchangeAxis axis, CollectiveOp op, DType dtype,
                    Bytes bytes, const std::string& what);
   void AddRowExchange(ExchangePlace place, ExchangeAxis axis, CollectiveOp op, std::int64_t rows,
                       bool with_weights);
   void AddRowExchanges(bool is_dispatch);
+  void AddCarrier(const std::string& name, LayerPart part);
   void AddTokenExchange(ExchangePlace place, CollectiveOp op, bool with_weights);
 
   ComputeWork Moves(const Traffic& traffic, std::int64_t elements) const;
@@ -86,7 +88,7 @@ class ExpertLayer {
   ComputeWork MovesRows(const Traffic& traffic, std::int64_t rows, std::int64_t tokens) const;
   ReadTensor Read(std::int32_t writer, std::int64_t elements) const;
   ReadTensor Saved(std::int32_t writer, std::int64_t elements) const;
-  std::int32_t Last() const;
+  std::int32_t Last() const;  // that has a kernel
   Operator& AddOperator(std::string name, const ComputeWork& forward);
 
   const TransformerSpec& spec_;
@@ -99,13 +101,15 @@ class ExpertLayer {
   ExpertRows rows_;
   const bool host_reads_;
   const bool keeps_fp8_;
+  const bool is_paired_;  // exchanges are operators of their own
   ModelUnit& unit_;
   std::int32_t input_ = kUnitInput;  // who wrote the tokens, as the router reads them
   bool shares_input_ = false;        // with the shared expert
   std::int32_t routing_ = kUnitInput;
   std::int32_t shared_ = kUnitInput;  // ... the shared expert's
   bool is_beside_ = false;
-  std::int32_t routed_ = kUnitInput;  // who wrote the routed result
+  std::int32_t routed_ = kUnitInput;      // who wrote the routed result
+  std::int32_t dispatched_ = kUnitInput;  // who wrote the experts' rows
 };
 
 }  // namespace stepsim

@@ -78,6 +78,10 @@ struct Exchange {
 // in backward the other way round. (A shared expert beside the dispatch of the others.)
 enum class SideStream : std::uint8_t { kNone, kOpens, kRuns, kJoins };
 
+// Parts of a layer between which one of another micro-batch may run (paired_runner.h). Dispatch and
+// combine move tokens; what follows the latter to the end of the layer belongs to it.
+enum class LayerPart : std::uint8_t { kAttention, kDispatch, kMlp, kCombine };
+
 struct Operator {
   std::string name;  // "qkv", unique within its unit
   ComputeWork forward;
@@ -107,6 +111,8 @@ struct Operator {
   // The host reads its result before it launches what follows (sizes that only the device knows).
   bool host_reads = false;
   SideStream side = SideStream::kNone;
+  LayerPart part = LayerPart::kAttention;  // of a layer, where micro-batches are paired
+  bool is_exchange = false;                // no kernel: its exchanges move what was written before
   // Attention over keys and values of several ranks: the kernels that stand for the one in
   // `forward` and the one in `backward_input`. nullptr: none do.
   std::shared_ptr<const AttentionSteps> steps;

@@ -68,7 +68,8 @@ std::vector<Case> Cases() {
           {"zbv", {4, 2, 12}},
           {"dualpipev", {4, 2, 10}},
           {"dualpipe", {4, 1, 8}},
-          {"megatron_interleaved", {4, 2, 10, 6}}};
+          {"megatron_interleaved", {4, 2, 10, 6}},
+          {"megatron_paired", {4, 2, 8}}};
 }
 
 class AgreesWithReplay : public ::testing::TestWithParam<Case> {};
@@ -119,6 +120,29 @@ TEST_P(AgreesWithReplay, TransfersNeverBlock) {
       const Times times{2, 3, 1, transfer};
       const PipelineRun run = RunPipeline(job, times);  // throws where ranks wait in a circle
       EXPECT_GE(run.makespan(), RunPipeline(job, {2, 3, 1, 0}).makespan());
+    }
+  }
+}
+
+// Joined passes at once: layers without exchanges hide nothing, but a pass's tensor leaves when it
+// is made, not when both passes are over, as the replay has it. No order of calls blocks another.
+TEST(PipelineStep, JoinedPassesNeverBlock) {
+  const std::vector<Case> cases = {
+      {"dualpipev", {4, 2, 10}}, {"dualpipe", {4, 1, 8}}, {"megatron_paired", {4, 2, 8}}};
+  for (const auto& [name, shape] : cases) {
+    for (const PipelineRuntime runtime : {PipelineRuntime::kPytorch, PipelineRuntime::kMegatron}) {
+      for (const bool delays : {false, true}) {
+        JobSpec job = PipelineJob(name, shape, runtime);
+        job.plan.pipeline.overlap_forward_backward = true;
+        job.plan.expert.delay_weight_gradients = delays;
+        const auto makespan = [&](int transfer) {
+          return static_cast<double>(RunPipeline(job, {2, 3, 1, transfer}).makespan());
+        };
+        if (runtime == PipelineRuntime::kMegatron) {  // PyTorch's first stage splits otherwise
+          EXPECT_LE(makespan(0), Replay(ScheduleOf(job), {2, 3, 1}).makespan) << name;
+        }
+        for (const int transfer : {1, 3, 50}) EXPECT_GE(makespan(transfer), makespan(0)) << name;
+      }
     }
   }
 }

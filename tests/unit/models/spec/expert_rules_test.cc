@@ -57,8 +57,42 @@ TEST(ExpertRules, WhoCanDealThemOut) {
                         "allowed: megatron"));
   EXPECT_THAT(ProblemsOf({"plan.tp=2", "plan.ep=4", "plan.tensor.sequence_parallel=false"}),
               HasSubstr("found 'false' with experts and tensor_parallel above 1, allowed: true"));
-  EXPECT_THAT(ProblemsOf({"plan.expert.overlap_microbatches=true"}),
-              HasSubstr("plan.expert.overlap_microbatches: found 'true', allowed: false"));
+}
+
+// Megatron-LM's rules for overlap_moe_expert_parallel_comm (transformer_config.py).
+TEST(ExpertRules, WhatPairedMicrobatchesNeed) {
+  const std::string on = "plan.expert.overlap_microbatches=true";
+  const std::string two = "batch.gradient_accumulation_steps=2";
+  EXPECT_EQ(ProblemsOf({on, two}), "");
+  EXPECT_EQ(ProblemsOf({on, two, "plan.expert.delay_weight_gradients=true"}), "");
+  const auto expect = [&](const std::vector<std::string>& more, const std::string& text) {
+    std::vector<std::string> sets = {on, two};
+    sets.insert(sets.end(), more.begin(), more.end());
+    EXPECT_THAT(ProblemsOf(sets),
+                HasSubstr("plan.expert.overlap_microbatches: found 'true' with " + text));
+  };
+  expect({"plan.expert_parallel=1"},
+         "plan.expert_parallel: 1, which exchanges nothing, allowed: false, or expert_parallel "
+         "from 2");
+  expect({"plan.expert.dispatcher=allgather"},
+         "dispatcher: allgather, allowed: with dispatcher: alltoall");
+  expect(
+      {"model.transformer.experts.shared_ffn_size=14336", "plan.expert.shared_expert_overlap=true"},
+      "plan.expert.shared_expert_overlap: true, allowed: with shared_expert_overlap: false");
+  expect({"recompute.granularity=full"}, "recomputation that repeats exchanges, allowed: with");
+  expect({"recompute.granularity=selective", "recompute.modules.moe=true"},
+         "recomputation that repeats exchanges, allowed: with");
+  EXPECT_EQ(ProblemsOf({on, two, "recompute.granularity=selective"}), "");
+  expect({"precision.compute=fp32"}, "precision.compute: fp32, allowed: with");
+  expect({"plan.pipeline_parallel=2", "plan.pipeline.schedule=1f1b"},
+         "plan.pipeline.schedule: 1f1b, allowed: with pipeline_parallel: 1, or Megatron-LM's "
+         "interleaving (schedule: interleaved_1f1b, virtual_stages: 2 or more)");
+  EXPECT_EQ(
+      ProblemsOf({on, two, "plan.pipeline_parallel=2", "plan.pipeline.schedule=interleaved_1f1b"}),
+      "");
+  EXPECT_THAT(ProblemsOf({on}), HasSubstr("has no effect with batch.gradient_accumulation_steps"));
+  EXPECT_THAT(ProblemsOf({"plan.expert.delay_weight_gradients=true"}),
+              HasSubstr("has no effect with neither plan.expert.overlap_microbatches nor"));
 }
 
 TEST(ExpertRules, KeysWithoutEffect) {
@@ -97,6 +131,24 @@ TEST(ExpertRules, TokensOverTheNetworkCostMore) {
   };
   EXPECT_GT(exposed({"model.transformer.experts.count=16", "plan.expert_parallel=16"}),
             exposed({"model.transformer.experts.count=16", "plan.expert_parallel=8"}));
+}
+
+// What is exposed of the exchanges shrinks, what is computed stays.
+TEST(ExpertRules, PairsHideTheExchanges) {
+  const auto account = [](const std::vector<std::string>& more) {
+    std::vector<std::string> sets = {"batch.gradient_accumulation_steps=4", "contention=off"};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return RunStep(testing::LoadText(kJob, sets)).report.ranks.front();
+  };
+  const auto site = static_cast<std::size_t>(Site::kExpertParallel);
+  const RankAccount row = account({});
+  const RankAccount pairs = account({"plan.expert.overlap_microbatches=true"});
+  const RankAccount delayed =
+      account({"plan.expert.overlap_microbatches=true", "plan.expert.delay_weight_gradients=true"});
+  EXPECT_EQ(pairs.communication, row.communication);  // all_to_alls never overlap each other
+  EXPECT_LT(pairs.exposed[site], row.exposed[site]);
+  EXPECT_LE(delayed.exposed[site], pairs.exposed[site]);
+  EXPECT_LT(pairs.step, row.step);
 }
 
 TEST(ExpertRules, SharedExpertHidesBehindTheExchanges) {

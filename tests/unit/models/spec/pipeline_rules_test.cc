@@ -38,6 +38,25 @@ TEST(PipelineRules, AdmitsEverySchedule) {
   }
 }
 
+// Joined passes: the schedule must have them, and exchanges that one hides of the other.
+TEST(PipelineRules, JoinedPassesNeedASchedule) {
+  const std::string on = "plan.pipeline.overlap_forward_backward=true";
+  const std::vector<std::string> mixtral = {on, "model=mixtral-8x7b", "plan.strategy=megatron",
+                                            "plan.expert_parallel=2",
+                                            "batch.gradient_accumulation_steps=8"};
+  const auto with = [&](const std::string& schedule) {
+    std::vector<std::string> sets = mixtral;
+    sets.push_back("plan.pipeline.schedule=" + schedule);
+    return ProblemsOf(sets);
+  };
+  EXPECT_EQ(with("dualpipe"), "");
+  EXPECT_EQ(with("dualpipev"), "");
+  EXPECT_THAT(with("zbv"), HasSubstr("found 'true' with schedule zbv, which joins no forward and "
+                                     "backward, allowed: false, or with dualpipe, dualpipev or"));
+  EXPECT_THAT(ProblemsOf({on, "plan.pipeline.schedule=dualpipev"}),
+              HasSubstr("has no effect with a model without experts"));
+}
+
 TEST(PipelineRules, NamesTheNearest) {
   EXPECT_THAT(ProblemsOf({"plan.pipeline.schedule=zvb"}), HasSubstr("did you mean 'zbv'?"));
   EXPECT_THAT(ProblemsOf({"plan.pipeline.schedule=zbv", "plan.pipeline.virtual_stages=3"}),
