@@ -36,6 +36,18 @@ constexpr std::array kMeasures = {
                 return c.site == Site::kGradientReduce ? 1.0 : 0.0;
               });
             }},
+    Measure{"gradient_hidden_s", "how much of those compute hides",
+            [](const StepReport& r) {
+              return SumOf(r, [](const CollectiveReport& c) {
+                return c.site == Site::kGradientReduce ? ToSeconds(c.hidden) : 0.0;
+              });
+            }},
+    Measure{"gather_transfer_s", "transfer_s of those that collect parameters",
+            [](const StepReport& r) {
+              return SumOf(r, [](const CollectiveReport& c) {
+                return c.site == Site::kParameterGather ? ToSeconds(c.end - c.transfer_start) : 0.0;
+              });
+            }},
     Measure{"last_hidden_s", "how much of the last collective compute hides",
             [](const StepReport& r) {
               return r.collectives.empty() ? 0 : ToSeconds(r.collectives.back().hidden);
@@ -107,14 +119,14 @@ double CollectiveValue(const JobSpec& job, const CaseVariant& variant, const std
   const CollectiveOp op = OpNamed(*variant.collective);
   const Placement everybody{
       .ranks = job.gpus(), .nodes = job.nodes, .ranks_per_node = job.gpus_per_node};
-  const double seconds = CollectivePricer(job.hardware, job.collectives)(
-                             {op, *variant.bytes, DType::kFp32, everybody})
-                             .seconds;
-  const double gb_s = ToDouble(*variant.bytes) / seconds / 1e9;
-  if (name == "time_s") return seconds;
+  const CollectiveCost cost = CollectivePricer(job.hardware, job.collectives)(
+      {op, *variant.bytes, DType::kFp32, everybody});
+  const double gb_s = ToDouble(*variant.bytes) / cost.seconds / 1e9;
+  if (name == "time_s") return cost.seconds;
+  if (name == "sms") return cost.sms;
   if (name == "algbw_gb_s") return gb_s;
   if (name == "busbw_gb_s") return gb_s * BusFactor(op, job.gpus());
-  FailOnName(name, {"time_s", "algbw_gb_s", "busbw_gb_s"});
+  FailOnName(name, {"time_s", "algbw_gb_s", "busbw_gb_s", "sms"});
 }
 
 }  // namespace stepsim::testing
