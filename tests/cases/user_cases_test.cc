@@ -1,5 +1,5 @@
-// Does the simulator answer what practitioners asked in public? Every entry of tests/cases/*.yaml is
-// one test. A case that passes must; one that does not yet must not start to without being told.
+// Does the simulator answer what practitioners asked in public? Every entry of tests/cases/*.yaml
+// is one test. A case that passes must; one that does not yet must not start to without being told.
 //
 // Each test leaves its words and figures in GoogleTest's report; tools/dev/user_cases.py makes
 // results/validation/user_cases.md of it.
@@ -54,14 +54,20 @@ void Record(const std::string& key, const std::string& value) {
   ::testing::Test::RecordProperty(key, value);
 }
 
+// "not yet"
+std::string VerdictText(CaseStatus status) {
+  std::string text(ToString(status));
+  std::replace(text.begin(), text.end(), '_', ' ');
+  return text;
+}
+
 // Fails when a verdict is not the one that the case states.
 void Compare(const UserCase& user_case, const CaseExpectation& e, const Verdict& verdict,
              const std::string& found) {
-  const std::string about =
-      fmt::format("{}: {} ({})\n  {}\n  asked    {}: {}\n  reached  {}\n  found    {}\n  measured {}",
-                  user_case.place, user_case.id, user_case.source, user_case.question,
-                  e.claim, WhatWasAsked(e), verdict.reached, found.empty() ? "-" : found,
-                  user_case.measured);
+  const std::string about = fmt::format(
+      "{}: {} ({})\n  {}\n  asked    {}: {}\n  reached  {}\n  found    {}\n  measured {}",
+      user_case.place, user_case.id, user_case.source, user_case.question, e.claim, WhatWasAsked(e),
+      verdict.reached, found.empty() ? "-" : found, user_case.measured);
   if (e.status == CaseStatus::kPass) {
     EXPECT_TRUE(verdict.holds) << about;
   } else {
@@ -76,7 +82,8 @@ TEST_P(UserCases, SaysWhatWasMeasured) {
   Record("source", user_case.source);
   Record("measured", user_case.measured);
   Record("missing", user_case.missing);
-  Record("verdict", std::string(ToString(user_case.status)));
+  Record("tier", std::string(ToString(user_case.tier)));
+  Record("verdict", VerdictText(user_case.status));
   Record("why", user_case.why);
   CaseRun run(user_case);
   for (std::size_t i = 0; i < user_case.expect.size(); ++i) {
@@ -121,6 +128,15 @@ TEST_P(UserCases, StatusIsThatOfItsExpectations) {
   if (!all_pass) {
     EXPECT_EQ(user_case.status, CaseStatus::kNotYet) << user_case.place;
   }
+}
+
+// results/validation/user_cases.md is of these cases.
+TEST_P(UserCases, HasItsRowInTheTable) {
+  const UserCase& user_case = GetParam();
+  EXPECT_THAT(ReadRepositoryFile("results/validation/user_cases.md"),
+              ::testing::HasSubstr(fmt::format("\n| [{}]({}) | {} | ", user_case.id,
+                                               user_case.source, VerdictText(user_case.status))))
+      << "run tools/dev/user_cases.py";
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped, UserCases, ::testing::ValuesIn(ShippedUserCases()),

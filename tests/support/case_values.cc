@@ -119,8 +119,8 @@ double CollectiveValue(const JobSpec& job, const CaseVariant& variant, const std
   const CollectiveOp op = OpNamed(*variant.collective);
   const Placement everybody{
       .ranks = job.gpus(), .nodes = job.nodes, .ranks_per_node = job.gpus_per_node};
-  const CollectiveCost cost = CollectivePricer(job.hardware, job.collectives)(
-      {op, *variant.bytes, DType::kFp32, everybody});
+  const CollectiveCost cost = CollectivePricer(
+      job.hardware, job.collectives)({op, *variant.bytes, DType::kFp32, everybody});
   const double gb_s = ToDouble(*variant.bytes) / cost.seconds / 1e9;
   if (name == "time_s") return cost.seconds;
   if (name == "sms") return cost.sms;

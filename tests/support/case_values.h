@@ -15,8 +15,8 @@ namespace stepsim::testing {
 // Throws std::invalid_argument with the nearest name.
 double ReportValue(const StepReport& report, const std::string& name);
 
-// time_s, algbw_gb_s, busbw_gb_s as nccl-tests has them, sms: the variant's collective over all GPUs of
-// the job, alone. Throws as above.
+// time_s, algbw_gb_s, busbw_gb_s as nccl-tests has them, sms: the variant's collective over all
+// GPUs of the job, alone. Throws as above.
 double CollectiveValue(const JobSpec& job, const CaseVariant& variant, const std::string& name);
 
 }  // namespace stepsim::testing

@@ -39,7 +39,8 @@ Verdict CaseRun::Judge(const CaseExpectation& expectation) {
 std::string CaseRun::Found() const {
   std::string text;
   for (const auto& [name, value] : known_) {
-    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", name, NumberText(value));
+    text += fmt::format("{}{} = {} ({})", text.empty() ? "" : ", ", name, NumberText(value),
+                        case_.FindUnknown(name)->meaning);
   }
   return text;
 }
@@ -52,7 +53,8 @@ Verdict CaseRun::JudgeOrder(const CaseExpectation& expectation) {
     const bool is_ordered =
         expectation.strictly ? last < value : last <= value + kRounding * std::abs(value);
     verdict.holds = verdict.holds && is_ordered;
-    if (!verdict.reached.empty()) verdict.reached += last < value ? " < " : last > value ? " > " : " = ";
+    if (!verdict.reached.empty())
+      verdict.reached += last < value ? " < " : last > value ? " > " : " = ";
     verdict.reached += NumberText(value);
     last = value;
   }
@@ -99,10 +101,10 @@ double CaseRun::Solve(const CaseUnknown& unknown) {
   const double at_low = excess(low), at_high = excess(high);
   if (at_low * at_high > 0) {
     known_.erase(unknown.name);
-    throw std::invalid_argument(fmt::format(
-        "no {} from {} to {} gives {} = {}: it lies between {} and {}", unknown.name,
-        NumberText(low), NumberText(high), unknown.so_that, NumberText(unknown.is),
-        NumberText(at_low + unknown.is), NumberText(at_high + unknown.is)));
+    throw std::invalid_argument(
+        fmt::format("no {} from {} to {} gives {} = {}: it lies between {} and {}", unknown.name,
+                    NumberText(low), NumberText(high), unknown.so_that, NumberText(unknown.is),
+                    NumberText(at_low + unknown.is), NumberText(at_high + unknown.is)));
   }
   while (std::abs(high / low - 1) > 1e-4) {
     const double middle = std::sqrt(low * high);

@@ -25,7 +25,7 @@ class CaseRun {
 
   // Never throws what a job throws: then nothing holds, and `reached` says why.
   Verdict Judge(const CaseExpectation& expectation);
-  // What was found for the unknowns so far: "efficiency = 0.44".
+  // What was found for the unknowns so far: "link = 4.2 (Gb/s of a port)".
   std::string Found() const;
 
  private:

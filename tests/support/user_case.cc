@@ -16,6 +16,11 @@
 namespace stepsim::testing {
 namespace {
 
+constexpr std::array<EnumName<CaseTier>, 2> kTierNames = {{
+    {CaseTier::kA, "A"},
+    {CaseTier::kB, "B"},
+}};
+
 constexpr std::array<EnumName<CaseStatus>, 3> kStatusNames = {{
     {CaseStatus::kPass, "pass"},
     {CaseStatus::kNotYet, "not_yet"},
@@ -82,6 +87,7 @@ const StructTable<UserCase>& CaseFields() {
       Field("source", &C::source, "where it was asked and measured").Required(),
       Field("measured", &C::measured, "what they measured").Required(),
       Field("missing", &C::missing, "facts that the source does not give; defaults stand there"),
+      Field("tier", &C::tier, kTierNames, "A: the source gives what an answer needs"),
       Field("status", &C::status, kStatusNames, "of the whole case").Required(),
       Field("why", &C::why, "why it does not pass, or what stands behind a pass"),
       Field<C>::Reference("job", "a name of configs/jobs, a path, or a job"),
@@ -174,6 +180,7 @@ const T* FindByName(const std::vector<T>& list, std::string_view name) {
 
 }  // namespace
 
+std::string_view ToString(CaseTier tier) { return NameOf(kTierNames, tier); }
 std::string_view ToString(CaseStatus status) { return NameOf(kStatusNames, status); }
 std::string_view ToString(ExpectationKind kind) { return NameOf(kKindNames, kind); }
 

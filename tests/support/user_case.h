@@ -17,8 +17,8 @@
 //           plus_minus: 0.12
 //           reason: of the two totals, 200 steps each
 //
-// The variant `base` is the job as it is. Values are those of `stepsim list metrics`, and a few more
-// (case_values.h). tests/cases/README.md tells how to add a case.
+// The variant `base` is the job as it is. Values are those of `stepsim list metrics`, and a few
+// more (case_values.h). tests/cases/README.md tells how to add a case.
 #pragma once
 
 #include <optional>
@@ -30,10 +30,13 @@
 
 namespace stepsim::testing {
 
+// A: the source gives what an answer needs; B: something else stands in for a part of it.
+enum class CaseTier { kA, kB };
 enum class CaseStatus { kPass, kNotYet, kNotModelled };
 enum class ExpectationKind { kExact, kRatio, kOrdering, kBound, kInverse };
 
-std::string_view ToString(CaseStatus status);      // "not yet"
+std::string_view ToString(CaseTier tier);
+std::string_view ToString(CaseStatus status);  // "not_yet"
 std::string_view ToString(ExpectationKind kind);
 
 // The job with some settings, or one collective over all its GPUs.
@@ -57,10 +60,10 @@ struct CaseUnknown {
 struct CaseExpectation {
   ExpectationKind kind = ExpectationKind::kExact;
   CaseStatus status = CaseStatus::kPass;
-  std::string claim;               // in words
-  std::string of;                  // all kinds but ordering
-  std::vector<std::string> order;  // ordering: none is above the next
-  bool strictly = false;           // ordering: each is below the next
+  std::string claim;                                // in words
+  std::string of;                                   // all kinds but ordering
+  std::vector<std::string> order;                   // ordering: none is above the next
+  bool strictly = false;                            // ordering: each is below the next
   std::optional<double> value, within, plus_minus;  // exact, ratio, inverse
   std::optional<double> at_least, at_most;          // bound, inverse
   std::string reason;                               // of the tolerance
@@ -68,6 +71,7 @@ struct CaseExpectation {
 
 struct UserCase {
   std::string id, question, source, measured, missing, why;
+  CaseTier tier = CaseTier::kA;
   CaseStatus status = CaseStatus::kPass;
   ConfigNode job;  // null: only `tests` answer
   std::vector<std::string> sets;
