@@ -62,7 +62,7 @@ std::vector<KeyRow> ExpertRows() {
       Takes("moe-expert-capacity-factor", "plan.expert.capacity_factor"),
       TakesSwitch("moe-pad-expert-input-to-capacity", "plan.expert.pad_to_capacity"),
       TakesSwitch("moe-shared-expert-overlap", "plan.expert.shared_expert_overlap"),
-      Refuses("overlap-moe-expert-parallel-comm", {}, "two micro-batches layer by layer"),
+      TakesSwitch("overlap-moe-expert-parallel-comm", "plan.expert.overlap_microbatches"),
       NoEffect("moe-router-*", "which experts a token is sent to"),
       NoEffect("moe-aux-loss-coeff", "numbers, not shapes"),
       NoEffect("moe-z-loss-coeff", "numbers, not shapes"),
@@ -93,7 +93,7 @@ std::vector<KeyRow> ModelParallelRows() {
       Reads("decoder-last-pipeline-num-layers"),
       ReadsSwitch("account-for-embedding-in-pipeline-split"),
       ReadsSwitch("account-for-loss-in-pipeline-split"),
-      Refuses("pipeline-model-parallel-layout", {}, "stages in a notation of their own"),
+      Reads("pipeline-model-parallel-layout"),
       TakesSwitch("no-overlap-p2p-communication", "plan.pipeline.overlap_p2p_comm", "false"),
       TakesSwitch("overlap-p2p-communication-warmup-flush",
                   "plan.pipeline.overlap_p2p_comm_warmup_flush"),
@@ -108,9 +108,7 @@ std::vector<KeyRow> ModelParallelRows() {
       TakesSwitch("use-tp-pp-dp-mapping", "plan.mesh_order", "tp-cp-pp-dp"),
       NoEffect("hierarchical-context-parallel-sizes", "a2a spans the ranks of a node"),
       NoEffect("overlap-p2p-communication", "the default"),
-      Refuses("no-async-tensor-model-parallel-allreduce", {},
-              "collectives of backward that hide behind nothing; --set "
-              "plan.tensor.async_input_gradient=false says it"),
+      ReadsSwitch("no-async-tensor-model-parallel-allreduce"),
       NoEffect("tp-comm-*", "details of user buffers"),
   };
 }
