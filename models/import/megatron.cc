@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "models/import/argument_list.h"
+#include "models/import/layer_split.h"
 #include "models/import/megatron_keys.h"
-#include "models/import/megatron_split.h"
 
 namespace stepsim {
 namespace {
@@ -329,7 +329,7 @@ class MegatronReader {
       return keys_.Report(key, fmt::format("found beside --{}, allowed: one of the two", kLayout));
     }
     const std::int64_t ranks = split_.ranks;
-    StageLayers stages = SplitLayout(keys_.Word(kLayout, ""), split_.layers);
+    StageLayers stages = ReadMegatronLayout(keys_.Word(kLayout, ""), split_.layers);
     const auto count = static_cast<std::int64_t>(stages.layers.size());
     if (stages.problem.empty() && count % ranks != 0) {
       stages.problem = fmt::format("found {} stages, allowed: a multiple of the {} pipeline ranks",
@@ -338,7 +338,7 @@ class MegatronReader {
     if (!stages.problem.empty()) return keys_.Report(kLayout, stages.problem);
     split_.chunks = count / ranks;
     SetChunks(kLayout);
-    SetStages(stages.layers, kLayout);
+    keys_.Set("plan.pipeline.layers_per_stage", stages.layers, kLayout);
   }
 
   // false: reported.
@@ -401,19 +401,9 @@ class MegatronReader {
                                            "layers",
                                            *layers, split_.layers));
     }
-    const StageLayers stages = SplitLayers(split_);
+    const StageLayers stages = DealMegatron(split_);
     if (!stages.problem.empty()) return keys_.Report(key, stages.problem);
-    SetStages(stages.layers, key);
-  }
-
-  void SetStages(const std::vector<std::int64_t>& layers, std::string_view key) {
-    ConfigNode list;
-    list.kind = ConfigNode::Kind::kSequence;
-    list.place = keys_.PlaceOf(key);
-    for (const std::int64_t each : layers) {
-      list.items.push_back(MakePlain(fmt::format("{}", each), list.place));
-    }
-    keys_.Set("plan.pipeline.layers_per_stage", std::move(list), key);
+    keys_.Set("plan.pipeline.layers_per_stage", stages.layers, key);
   }
 
   // On unless 0. One copy of the network on one GPU is simulated without it.

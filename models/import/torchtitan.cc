@@ -8,10 +8,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <vector>
 
 #include "models/import/key_reader.h"
+#include "models/import/layer_split.h"
 #include "models/import/torchtitan_keys.h"
 #include "sim/config/read_toml.h"
 
@@ -24,11 +27,12 @@ constexpr std::array kDtypes = {WordPair{"bfloat16", "bf16"}, WordPair{"float32"
 // torchtitan's own models that configs/models has.
 struct Flavor {
   std::string_view name, flavor, model;
+  std::int64_t layers;
 };
 constexpr std::array kFlavors = {
-    Flavor{"llama3", "8B", "llama-3-8b"},     Flavor{"llama3", "70B", "llama-3-70b"},
-    Flavor{"llama3", "405B", "llama-3-405b"}, Flavor{"llama2", "7B", "llama-2-7b"},
-    Flavor{"llama2", "13B", "llama-2-13b"},   Flavor{"llama2", "70B", "llama-2-70b"},
+    Flavor{"llama3", "8B", "llama-3-8b", 32},      Flavor{"llama3", "70B", "llama-3-70b", 80},
+    Flavor{"llama3", "405B", "llama-3-405b", 126}, Flavor{"llama2", "7B", "llama-2-7b", 32},
+    Flavor{"llama2", "13B", "llama-2-13b", 40},    Flavor{"llama2", "70B", "llama-2-70b", 80},
 };
 
 class TorchtitanReader {
@@ -47,6 +51,8 @@ class TorchtitanReader {
     ReadParallelism();
     ReadTensor();
     ReadBatch();
+    ReadSplit();
+    ReadOverlap();
     ReadGlobalBatch();
     ReadRecomputation();
     if (keys_.Find("training.max_norm") != nullptr && ModelRanks() > 1) {
@@ -73,6 +79,7 @@ class TorchtitanReader {
       if (row.name == name && row.flavor == flavor) {
         keys_.Set("model", MakeText(std::string(row.model)), "model.flavor");
         is_shipped_ = true;
+        layers_ = row.layers;
         return;
       }
     }
@@ -180,8 +187,7 @@ class TorchtitanReader {
     const std::int64_t local = key.empty() ? 8 : keys_.Count(key, 8);
     constexpr std::string_view kSize = "parallelism.pipeline_parallel_microbatch_size";
     constexpr std::string_view kCount = "experimental.pipeline_parallel_microbatches";
-    const std::string_view schedule = keys_.FirstOf(
-        {"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
+    const std::string_view schedule = ScheduleKey();
     constexpr std::string_view kFile = "parallelism.pipeline_parallel_schedule_csv";
     if (pipeline_ == 1) {
       for (const std::string_view name : {kSize, kCount, schedule, kFile}) {
@@ -205,8 +211,132 @@ class TorchtitanReader {
     const bool has_file = !keys_.Word(kFile, "").empty();
     const std::string_view order = has_file ? kFile : schedule;
     keys_.Set("plan.pipeline.schedule", order.empty() ? "1f1b" : keys_.Word(order, "1f1b"), order);
-    keys_.Set("plan.pipeline.balance", "ends");
   }
+
+  // ---- Stages ----
+
+  std::string_view ScheduleKey() const {
+    return keys_.FirstOf(
+        {"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
+  }
+  std::string Schedule() const {
+    const ConfigNode* schedule = ScheduleKey().empty() ? nullptr : keys_.Find(ScheduleKey());
+    return schedule == nullptr ? "1f1b" : LowerText(*schedule);
+  }
+
+  // By names of modules, by points between layers, by numbers; the first that the file has.
+  void ReadSplit() {
+    const std::string_view points = keys_.FirstOf({"parallelism.pipeline_parallel_split_points",
+                                                   "experimental.pipeline_parallel_split_points"});
+    const bool has_names = !ListOf(kNames).empty();
+    const bool has_points = !points.empty() && !ListOf(points).empty();
+    if (pipeline_ == 1) {
+      for (const std::string_view key : {points, kNames, kEach, kFirstLess, kLastLess}) {
+        if (!key.empty() && keys_.Find(key) != nullptr) {
+          keys_.AddUnused(key, "only with pipeline parallelism");
+        }
+      }
+    } else if (has_names) {
+      std::vector<std::vector<std::string>> parts;
+      for (const ConfigNode& part : keys_.Find(kNames)->items) parts.push_back(WordsOf(part));
+      SetStages(ReadModuleNames(parts), kNames);
+    } else if (has_points) {
+      if (KnowsLayers(points)) SetStages(ReadSplitPoints(ListOf(points), layers_), points);
+    } else {
+      DealLayers();
+    }
+  }
+
+  // Embedding and head weigh as many layers as the file says, one each by default.
+  void DealLayers() {
+    constexpr std::int64_t kMost = 1'000'000;
+    const bool has_each = keys_.Find(kEach) != nullptr;
+    const std::int64_t each = keys_.Count(kEach, 1);
+    TorchtitanSplit split{.layers = layers_,
+                          .first_less = keys_.Count(kFirstLess, 1),
+                          .last_less = keys_.Count(kLastLess, 1)};
+    const bool is_default = split.first_less == 1 && split.last_less == 1;
+    const std::string_view key = has_each ? kEach : split.first_less != 1 ? kFirstLess : kLastLess;
+    if (!has_each && is_default) return keys_.Set("plan.pipeline.balance", "ends");
+    if (std::min({split.first_less, split.last_less, each - 1}) < 0 ||
+        std::max({split.first_less, split.last_less, each}) > kMost) {
+      return keys_.Report(key, fmt::format("found {}, allowed: a whole number up to {}",
+                                           DescribeFound(*keys_.Find(key)), kMost));
+    }
+    if (!KnowsLayers(key)) return;
+    const std::int64_t weight = split.layers + split.first_less + split.last_less;
+    split.stages =
+        has_each ? (weight + each - 1) / each : pipeline_ * (HasOneStagePerRank() ? 1 : 2);
+    SetStages(DealTorchtitan(split), key);
+  }
+
+  bool HasOneStagePerRank() const {
+    const std::string schedule = Schedule();
+    return schedule == "1f1b" || schedule == "gpipe" || schedule == "pipelineschedulesingle";
+  }
+
+  bool KnowsLayers(std::string_view key) const {
+    if (layers_ > 0) return true;
+    keys_.Report(key,
+                 "found a split of a model that is not among the shipped ones, whose layers are "
+                 "not known, allowed: without it; --set plan.pipeline.layers_per_stage=[...] says "
+                 "the layers of each stage");
+    return false;
+  }
+
+  // As many stages for each rank, one or several as the schedule wants.
+  void SetStages(const StageLayers& stages, std::string_view key) {
+    if (!stages.problem.empty()) return keys_.Report(key, stages.problem);
+    const auto count = static_cast<std::int64_t>(stages.layers.size());
+    const bool is_single = HasOneStagePerRank();
+    if (count % pipeline_ != 0 || (count == pipeline_) != is_single) {
+      return keys_.Report(
+          key, fmt::format("found {} stages, allowed with the schedule {}: {}", count,
+                           keys_.Word(ScheduleKey(), "1F1B"),
+                           is_single ? fmt::format("{}, one for each rank", pipeline_)
+                                     : fmt::format("a multiple of {} ranks, at least two "
+                                                   "for each",
+                                                   pipeline_)));
+    }
+    if (!is_single) keys_.Set("plan.pipeline.virtual_stages", count / pipeline_, key);
+    keys_.Set("plan.pipeline.layers_per_stage", stages.layers, key);
+  }
+
+  static std::vector<std::string> WordsOf(const ConfigNode& node) {
+    std::vector<std::string> words;
+    for (const ConfigNode& item : node.items) words.push_back(item.text);
+    return words;
+  }
+  // Of a list, or of a text with commas.
+  std::vector<std::string> ListOf(std::string_view key) const {
+    const ConfigNode* node = keys_.Find(key);
+    if (node == nullptr || !node->IsScalar()) {
+      return node == nullptr ? std::vector<std::string>{} : WordsOf(*node);
+    }
+    std::vector<std::string> words;
+    for (std::size_t begin = 0; begin < node->text.size();) {
+      const std::size_t end = std::min(node->text.find(',', begin), node->text.size());
+      words.push_back(node->text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return words;
+  }
+
+  // DualPipeV's pairs run at once where experts are spread.
+  void ReadOverlap() {
+    constexpr std::string_view kOverlap = "parallelism.pipeline_parallel_expert_parallel_overlap";
+    const bool has_pairs = pipeline_ > 1 && Schedule() == "dualpipev" &&
+                           keys_.Count("parallelism.expert_parallel_degree", 1) > 1;
+    if (has_pairs && keys_.Flag(kOverlap, true)) {
+      return keys_.Set("plan.pipeline.overlap_forward_backward", "true",
+                       keys_.Find(kOverlap) != nullptr ? kOverlap : ScheduleKey());
+    }
+    if (keys_.Find(kOverlap) == nullptr) return;
+    keys_.AddUnused(kOverlap,
+                    has_pairs ? "off" : "only with DualPipeV and experts on several ranks");
+  }
+
+  // ---- Data parallelism ----
 
   void ReadParallelism() {
     const std::string_view replicate_key = keys_.FirstOf(
@@ -316,8 +446,16 @@ class TorchtitanReader {
     if (global > 0) keys_.Set("batch.global_batch_size", global, "training.global_batch_size");
   }
 
+  static constexpr std::string_view kNames = "parallelism.module_fqns_per_model_part";
+  static constexpr std::string_view kEach = "parallelism.pipeline_parallel_layers_per_stage";
+  static constexpr std::string_view kFirstLess =
+      "parallelism.pipeline_parallel_first_stage_less_layers";
+  static constexpr std::string_view kLastLess =
+      "parallelism.pipeline_parallel_last_stage_less_layers";
+
   KeyReader keys_;
   bool is_shipped_ = false;  // the model
+  std::int64_t layers_ = 0;  // of it; 0: unknown
   bool compiles_model_ = false;
   std::int64_t tensor_ = 1, context_ = 1, pipeline_ = 1;  // degrees
   std::optional<std::int64_t> gpus_;                      // that the model's own degrees leave

@@ -5,10 +5,6 @@
 namespace stepsim {
 namespace {
 
-constexpr std::string_view kSplitByName =
-    "stages by the names of modules; --set plan.pipeline.layers_per_stage=[...] says them";
-constexpr std::string_view kSplitByNumber =
-    "another split than torchtitan's own; --set plan.pipeline.layers_per_stage=[...] says it";
 constexpr std::string_view kWhenOn = "only with a feature that is off";
 
 // The run, the network and the optimizer.
@@ -107,11 +103,12 @@ std::vector<KeyRow> ParallelismRows() {
       Reads("parallelism.enable_async_tensor_parallel"),
       Takes("parallelism.context_parallel_rotate_method", "plan.context.comm_type",
             {{"allgather", "all_gather"}, {"alltoall", "p2p"}}),
-      Refuses("parallelism.pipeline_parallel_split_points", {""}, kSplitByName),
-      Refuses("parallelism.module_fqns_per_model_part", {""}, kSplitByName),
-      Refuses("parallelism.pipeline_parallel_layers_per_stage", {}, kSplitByNumber),
-      Refuses("parallelism.pipeline_parallel_first_stage_less_layers", {"1"}, kSplitByNumber),
-      Refuses("parallelism.pipeline_parallel_last_stage_less_layers", {"1"}, kSplitByNumber),
+      Reads("parallelism.pipeline_parallel_split_points"),
+      Reads("parallelism.module_fqns_per_model_part"),
+      Reads("parallelism.pipeline_parallel_layers_per_stage"),
+      Reads("parallelism.pipeline_parallel_first_stage_less_layers"),
+      Reads("parallelism.pipeline_parallel_last_stage_less_layers"),
+      Reads("parallelism.pipeline_parallel_expert_parallel_overlap"),
       Reads("parallelism.pipeline_parallel_schedule"),
       Reads("parallelism.pipeline_parallel_schedule_csv"),
       Reads("parallelism.pipeline_parallel_microbatch_size"),
@@ -135,7 +132,7 @@ std::vector<KeyRow> OlderRows() {
       Reads("experimental.enable_async_tensor_parallel"),
       Takes("experimental.context_parallel_rotate_method", "plan.context.comm_type",
             {{"allgather", "all_gather"}, {"alltoall", "p2p"}}),
-      Refuses("experimental.pipeline_parallel_split_points", {""}, kSplitByName),
+      Reads("experimental.pipeline_parallel_split_points"),
       Reads("experimental.pipeline_parallel_schedule"),
       Reads("experimental.pipeline_parallel_microbatches"),
   };

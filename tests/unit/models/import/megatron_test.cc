@@ -276,6 +276,11 @@ TEST(Megatron, RefusesSplitsThatMegatronRefuses) {
   }
   EXPECT_THAT(Megatron(pipeline + "--decoder-first-pipeline-num-layers 1", "").Errors(),
               HasSubstr("found without --num-layers, allowed: beside it"));
+  // What a variable holds is words, not commands: "|" ends none of them.
+  const ResolvedJob held =
+      Megatron(pipeline + "ARGS=\"--pipeline-model-parallel-layout Et|tL --bf16\"").Load();
+  EXPECT_EQ(held.job.plan.pipeline.layers_per_stage, (std::vector<double>{1, 1}));
+  EXPECT_EQ(held.job.precision.compute, DType::kBf16);
   const ResolvedJob alone = Megatron("--pipeline-model-parallel-layout 'Et|tL'").Load();
   EXPECT_THAT(Joined(alone.notes),
               HasSubstr("only with pipeline parallelism (pipeline-model-parallel-layout)"));
@@ -291,6 +296,16 @@ TEST(Megatron, InputGradientsWithoutOverlap) {
   const ResolvedJob cut = Megatron(flags + "--sequence-parallel").Load();
   EXPECT_EQ(cut.job.plan.tensor.async_input_gradient, std::nullopt);
   EXPECT_THAT(Joined(cut.notes), HasSubstr("sequence parallelism overlaps anyway"));
+}
+
+// Paired micro-batches are the plan's; whether it takes them is its own rule.
+TEST(Megatron, PairsMicroBatches) {
+  Diagnostics ignored;
+  const ImportedJob imported =
+      ImportMegatron({"run.sh", "--overlap-moe-expert-parallel-comm", ""}, {}, ignored);
+  EXPECT_TRUE(std::any_of(imported.over.begin(), imported.over.end(), [](const Setting& setting) {
+    return setting.path == "plan.expert.overlap_microbatches" && setting.value.text == "true";
+  }));
 }
 
 TEST(Megatron, ExpertsHaveNoBiases) {

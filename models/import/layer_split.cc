@@ -1,10 +1,12 @@
-#include "models/import/megatron_split.h"
+#include "models/import/layer_split.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
+
+#include "sim/base/units.h"
 
 namespace stepsim {
 namespace {
@@ -96,9 +98,16 @@ std::string ProblemOfLetters(const std::string& layout) {
   return "";
 }
 
+// The number of "layers.7"; no layer's name has none.
+std::optional<std::int64_t> LayerOf(std::string_view name) {
+  constexpr std::string_view kStem = "layers.";
+  if (name.substr(0, kStem.size()) != kStem) return std::nullopt;
+  return ParseInteger(name.substr(kStem.size()));
+}
+
 }  // namespace
 
-StageLayers SplitLayers(const MegatronSplit& split) {
+StageLayers DealMegatron(const MegatronSplit& split) {
   const auto stages = static_cast<std::size_t>(split.ranks * split.chunks);
   if (stages > kMostStages) {
     return Problem(fmt::format("found {} stages, allowed: at most {}", stages, kMostStages));
@@ -122,7 +131,7 @@ StageLayers SplitLayers(const MegatronSplit& split) {
   return result;
 }
 
-StageLayers SplitLayout(std::string_view text, std::int64_t layers) {
+StageLayers ReadMegatronLayout(std::string_view text, std::int64_t layers) {
   std::string compact;
   std::copy_if(text.begin(), text.end(), std::back_inserter(compact),
                [](char c) { return c != ','; });
@@ -145,6 +154,69 @@ StageLayers SplitLayout(std::string_view text, std::int64_t layers) {
     return Problem(
         fmt::format("found {} stages, allowed: at most {}", result.layers.size(), kMostStages));
   }
+  return result;
+}
+
+StageLayers DealTorchtitan(const TorchtitanSplit& split) {
+  const std::int64_t weight = split.layers + split.first_less + split.last_less;
+  const std::int64_t each = weight / split.stages, more = weight % split.stages;
+  const std::int64_t heaviest = std::max(split.first_less, split.last_less);
+  if (split.stages > static_cast<std::int64_t>(kMostStages)) {
+    return Problem(fmt::format("found {} stages, allowed: at most {}", split.stages, kMostStages));
+  }
+  if (each == 0 || heaviest > each) {
+    return Problem(
+        fmt::format("found {} stages for {} layers of which the ends take {} and {}, "
+                    "allowed: fewer stages; each has {}",
+                    split.stages, weight, split.first_less, split.last_less, each));
+  }
+  StageLayers result;
+  for (std::int64_t s = 0; s < split.stages; ++s) {
+    result.layers.push_back(each + (s < more ? 1 : 0));
+  }
+  result.layers.front() -= split.first_less;
+  result.layers.back() -= split.last_less;
+  return result;
+}
+
+StageLayers ReadModuleNames(const std::vector<std::vector<std::string>>& stages) {
+  StageLayers result;
+  std::int64_t next = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    result.layers.push_back(0);
+    for (const std::string& name : stages[s]) {
+      const bool is_embedding = name == "tok_embeddings";
+      const bool is_head = name == "norm" || name == "output";
+      if ((is_embedding && s == 0) || (is_head && s + 1 == stages.size())) continue;
+      if (LayerOf(name) != next) {
+        return Problem(
+            fmt::format("found '{}' in part {}, allowed: tok_embeddings in the first, "
+                        "layers.0, layers.1, ... in their order, norm and output in the "
+                        "last",
+                        name, s));
+      }
+      ++next;
+      ++result.layers.back();
+    }
+  }
+  return result;
+}
+
+StageLayers ReadSplitPoints(const std::vector<std::string>& points, std::int64_t layers) {
+  StageLayers result;
+  std::int64_t begin = 0;
+  for (const std::string& point : points) {
+    const std::optional<std::int64_t> layer = LayerOf(point);
+    if (!layer || *layer <= begin || *layer >= layers) {
+      return Problem(
+          fmt::format("found '{}', allowed: layers.N, each behind the one before, below "
+                      "the {} layers of the model",
+                      point, layers));
+    }
+    result.layers.push_back(*layer - begin);
+    begin = *layer;
+  }
+  result.layers.push_back(layers - begin);
   return result;
 }
 

@@ -1,6 +1,7 @@
 // Expectations: get_num_layers_to_build (transformer_block.py) and the comments of
-// PipelineParallelLayerLayout (pipeline_parallel_layer_layout.py) of Megatron-LM, by hand.
-#include "models/import/megatron_split.h"
+// PipelineParallelLayerLayout (pipeline_parallel_layer_layout.py) of Megatron-LM, and
+// generate_llm_fqn_per_model_part (pipeline_parallel.py) of torchtitan, by hand.
+#include "models/import/layer_split.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using Layers = std::vector<std::int64_t>;
 
-TEST(MegatronSplit, DealsLayersOut) {
+TEST(LayerSplit, DealsLayersOut) {
   const struct {
     MegatronSplit split;
     Layers expected;
@@ -33,12 +34,12 @@ TEST(MegatronSplit, DealsLayersOut) {
       {{.layers = 30, .ranks = 4, .counts_embedding = true, .counts_loss = true}, {7, 8, 8, 7}},
   };
   for (const auto& test : kCases) {
-    const StageLayers stages = SplitLayers(test.split);
+    const StageLayers stages = DealMegatron(test.split);
     EXPECT_EQ(stages.layers, test.expected) << stages.problem;
   }
 }
 
-TEST(MegatronSplit, SaysWhatDoesNotComeOut) {
+TEST(LayerSplit, SaysWhatDoesNotComeOut) {
   const struct {
     MegatronSplit split;
     std::string problem;
@@ -54,13 +55,13 @@ TEST(MegatronSplit, SaysWhatDoesNotComeOut) {
       {{.layers = 32, .ranks = 1'000'000}, "found 1000000 stages, allowed: at most 10000"},
   };
   for (const auto& test : kCases) {
-    const StageLayers stages = SplitLayers(test.split);
+    const StageLayers stages = DealMegatron(test.split);
     EXPECT_THAT(stages.problem, HasSubstr(test.problem));
     EXPECT_TRUE(stages.layers.empty());
   }
 }
 
-TEST(MegatronSplit, ReadsALayout) {
+TEST(LayerSplit, ReadsALayout) {
   const struct {
     std::string text;
     Layers expected;
@@ -80,12 +81,12 @@ TEST(MegatronSplit, ReadsALayout) {
   for (const auto& test : kCases) {
     std::int64_t sum = 0;
     for (const std::int64_t each : test.expected) sum += each;
-    const StageLayers stages = SplitLayout(test.text, sum);
+    const StageLayers stages = ReadMegatronLayout(test.text, sum);
     EXPECT_EQ(stages.layers, test.expected) << test.text << ": " << stages.problem;
   }
 }
 
-TEST(MegatronSplit, RefusesOtherLayouts) {
+TEST(LayerSplit, RefusesOtherLayouts) {
   const struct {
     std::string text, problem;
   } kCases[] = {
@@ -104,9 +105,60 @@ TEST(MegatronSplit, RefusesOtherLayouts) {
       {"E(|)*20000ttt|L", "found 20002 stages, allowed: at most 10000"},
   };
   for (const auto& test : kCases) {
-    const StageLayers stages = SplitLayout(test.text, 3);
+    const StageLayers stages = ReadMegatronLayout(test.text, 3);
     EXPECT_THAT(stages.problem, HasSubstr(test.problem)) << test.text;
     EXPECT_TRUE(stages.layers.empty());
+  }
+}
+
+TEST(LayerSplit, TorchtitanWeighsTheEnds) {
+  const struct {
+    TorchtitanSplit split;
+    Layers expected;
+  } kCases[] = {
+      {{.layers = 30, .stages = 4}, {7, 8, 8, 7}},              // (30 + 2) / 4
+      {{.layers = 32, .stages = 8}, {4, 5, 4, 4, 4, 4, 4, 3}},  // 34: the first two have 5
+      {{.layers = 32, .stages = 4, .first_less = 0, .last_less = 0}, {8, 8, 8, 8}},
+      {{.layers = 3, .stages = 2, .first_less = 2, .last_less = 2}, {2, 1}},  // 4 and 3 less 2
+  };
+  for (const auto& test : kCases) {
+    EXPECT_EQ(DealTorchtitan(test.split).layers, test.expected);
+  }
+  EXPECT_THAT(DealTorchtitan({.layers = 8, .stages = 12}).problem,
+              HasSubstr("found 12 stages for 10 layers of which the ends take 1 and 1, allowed: "
+                        "fewer stages; each has 0"));
+  EXPECT_THAT(DealTorchtitan({.layers = 8, .stages = 4, .last_less = 4}).problem,
+              HasSubstr("the ends take 1 and 4"));
+  EXPECT_THAT(DealTorchtitan({.layers = 1'000'000, .stages = 100'000}).problem,
+              HasSubstr("allowed: at most 10000"));
+}
+
+TEST(LayerSplit, ReadsNamesOfModules) {
+  EXPECT_EQ(ReadModuleNames({{"tok_embeddings", "layers.0"},
+                             {"layers.1", "layers.2"},
+                             {"layers.3", "norm", "output"}})
+                .layers,
+            (Layers{1, 2, 1}));
+  EXPECT_EQ(ReadModuleNames({{"tok_embeddings"}, {"layers.0"}, {"norm", "output"}}).layers,
+            (Layers{0, 1, 0}));
+  for (const auto& parts :
+       std::vector<std::vector<std::vector<std::string>>>{{{"layers.1"}, {"layers.0"}},
+                                                          {{"layers.0"}, {"tok_embeddings"}},
+                                                          {{"norm"}, {"layers.0"}},
+                                                          {{"layers.0"}, {"layers.2"}},
+                                                          {{"layers.x"}},
+                                                          {{"vision.0"}}}) {
+    EXPECT_THAT(ReadModuleNames(parts).problem, HasSubstr("allowed: tok_embeddings in the first"));
+  }
+}
+
+TEST(LayerSplit, ReadsPointsBetweenLayers) {
+  EXPECT_EQ(ReadSplitPoints({"layers.1", "layers.4"}, 6).layers, (Layers{1, 3, 2}));
+  const std::vector<std::vector<std::string>> wrong = {
+      {"layers.4", "layers.1"}, {"layers.6"}, {"layers.0"}, {"norm"}, {"layers."}};
+  for (const auto& points : wrong) {
+    EXPECT_THAT(ReadSplitPoints(points, 6).problem,
+                HasSubstr("allowed: layers.N, each behind the one before, below the 6 layers"));
   }
 }
 
