@@ -158,6 +158,18 @@ TEST(Megatron, RefusesWhatIsNotSimulated) {
   EXPECT_THAT(Megatron("--fp8-format hybrid").Errors(), HasSubstr("fp8"));
   EXPECT_THAT(Megatron("--optimizer-cpu-offload").Errors(), HasSubstr("offloading"));
   EXPECT_EQ(Megatron("--tensor-model-parallel-size 1 --sequence-parallel").Errors(), "");
+  EXPECT_THAT(Megatron("--distribute-saved-activations").Errors(),
+              HasSubstr("--sequence-parallel cuts them anyway"));
+  EXPECT_THAT(Megatron("--variable-seq-lengths").Errors(),
+              HasSubstr("here every sequence has --seq-length"));
+  // Keys of the plan, whose rules name what is not modelled.
+  EXPECT_THAT(Megatron("--defer-embedding-wgrad-compute --pipeline-model-parallel-size 2 "
+                       "--global-batch-size 16")
+                  .Errors(),
+              HasSubstr("run.sh:3:1: plan.pipeline.defer_embedding_wgrad_compute: found 'true', "
+                        "which is not modelled"));
+  EXPECT_THAT(Megatron("--overlap-param-gather-with-optimizer-step").Errors(),
+              HasSubstr("beside the optimizer step of the others"));
 }
 
 TEST(Megatron, NoKeyPassesSilently) {
