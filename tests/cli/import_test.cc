@@ -70,7 +70,9 @@ TEST_F(CliImport, RunsEveryShippedExample) {
         "zero"}},
       // Of core_attn with flash attention, as Megatron itself warns.
       {"llama_megatron.sh", {two_nodes, "megatron", true}},
-      {"gpt3-530b_megatron_3d.sh", {{"hardware=a100-80g-dgx"}, "megatron"}},
+      // A quarter of its batch: 70 micro-batches.
+      {"gpt3-530b_megatron_3d.sh",
+       {{"hardware=a100-80g-dgx", "batch.global_batch_size=560"}, "megatron"}},
   };
   const std::filesystem::path folder = STEPSIM_SOURCE_DIR "/configs/imports";
   for (const auto& file : std::filesystem::directory_iterator(folder)) {
