@@ -19,6 +19,7 @@ constexpr std::array kBalanceNames = {
     EnumName<StageBalance>{StageBalance::kLayers, "layers"},
     EnumName<StageBalance>{StageBalance::kEnds, "ends"},
     EnumName<StageBalance>{StageBalance::kTime, "time"},
+    EnumName<StageBalance>{StageBalance::kParameters, "parameters"},
 };
 constexpr std::array kExchangeNames = {
     EnumName<ContextExchange>{ContextExchange::kP2p, "p2p"},
@@ -96,7 +97,8 @@ const StructTable<PipelinePlan>& PipelineFields() {
             "megatron, else PyTorch's"),
       Field("balance", &P::balance, kBalanceNames,
             "how layers are dealt out: layers: evenly; ends: embedding and head count as one each; "
-            "time: so that the slowest stage is fastest"),
+            "time: so that the slowest stage is fastest; parameters: so that the largest is "
+            "smallest, as DeepSpeed does it"),
       Field("layers_per_stage", &P::layers_per_stage,
             "layers of each stage in the order of the network (virtual stages too)")
           .Unset("as balance says")

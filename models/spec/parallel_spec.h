@@ -43,9 +43,10 @@ struct TensorPlan {
 enum class PipelineRuntime { kAuto, kPytorch, kMegatron };
 // Who counts as a layer when layers are dealt out to the stages?
 enum class StageBalance {
-  kLayers,  // layers alone; embedding and head come on top
-  kEnds,    // embedding and head count as a layer each
-  kTime,    // by the work of each unit, the slowest stage as fast as possible
+  kLayers,      // layers alone; embedding and head come on top
+  kEnds,        // embedding and head count as a layer each
+  kTime,        // by the work of each unit, the slowest stage as fast as possible
+  kParameters,  // by the parameters of each unit, the largest stage as small as possible
 };
 
 struct PipelinePlan {

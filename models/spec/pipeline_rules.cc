@@ -167,7 +167,9 @@ class PipelineChecker {
                       std::max<std::int64_t>(dealt / job_.plan.pipeline_parallel, 1)));
       return;
     }
-    if (!IsMegatron(job_) || plan_.balance == StageBalance::kTime) return;
+    const bool counts_units =
+        plan_.balance == StageBalance::kLayers || plan_.balance == StageBalance::kEnds;
+    if (!IsMegatron(job_) || !counts_units) return;
     if (dealt % stages == 0) return;
     problems_.Report(
         "plan.pipeline_parallel",
