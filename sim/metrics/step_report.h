@@ -72,7 +72,7 @@ struct CollectiveReport {
   SimTime ready{}, start{}, transfer_start{}, end{};  // relative to the begin of the step
   Duration hidden{};   // resident while compute runs on the reported rank
   Duration exposed{};  // resident while none does
-  // The part of `exposed` in which a pipeline transfer waits for its neighbour: bubble.
+  // The part of `exposed` in which it waits for another stage of its pipeline: bubble.
   Duration exposed_wait{};
   Duration exposed_transfer() const { return exposed - exposed_wait; }
   // t_comm <= compute still to run when the transfer begins: what is left over, negative where it

@@ -21,8 +21,8 @@ std::vector<StepPart> StepParts(const RankAccount& account);
 // The sites with exposed time, in report order.
 std::vector<StepPart> ExposedSites(const RankAccount& account);
 
-// The collectives with the most exposed time, largest first, at most `limit`. What a pipeline
-// transfer waits for its neighbour is bubble, and does not count.
+// The collectives with the most exposed time, largest first, at most `limit`. What they wait for
+// other stages of their pipeline is bubble, and does not count.
 std::vector<const CollectiveReport*> LargestExposed(const StepReport& report, std::size_t limit);
 
 // "all_reduce bucket 5"; with its micro-step where several of them have a collective of this name.
