@@ -114,6 +114,9 @@ struct StepReport {
   std::size_t reported_rank = 0;   // index into ranks: the slowest
   std::vector<RankAccount> ranks;  // one per simulated rank
   std::vector<RankInfo> rank_infos;
+  // Of each rank of a pipeline: micro-batches whose activations it keeps at most, counted in each
+  // of its chunks. Empty: not known.
+  std::vector<std::int32_t> in_flight;
   std::vector<MicrostepReport> microsteps;
   std::vector<CollectiveReport> collectives;   // of the reported rank, by start
   IdVector<WorkId, CollectiveChoice> choices;  // how each collective is carried out
