@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Of all ranks together, with about 0.7 kB each.
-constexpr std::size_t kMostListedCollectives = 20'000;
+constexpr std::size_t kMostListedCollectives = 50'000;
 
 // JSON has no infinity: a number that is none would silently become null.
 double Finite(double value, std::string_view name) {

@@ -133,7 +133,7 @@ TEST(ResultJson, EachRankHasItsCollectives) {
   EXPECT_EQ(result.at("collectives"), result.at("ranks").at(reported).at("collectives"));
 }
 
-// A rank that is alone has them once; so has one of ranks with more than 20,000 in all.
+// A rank that is alone has them once; so has one of ranks with more than 50,000 in all.
 TEST(ResultJson, ListsOfAllRanksHaveALimit) {
   const auto has_lists = [](std::int32_t ranks, int transfers) {
     testing::StepBuilder b;
@@ -150,8 +150,8 @@ TEST(ResultJson, ListsOfAllRanksHaveALimit) {
     return result.at("ranks").at(0).contains("collectives");
   };
   EXPECT_FALSE(has_lists(1, 3));
-  EXPECT_TRUE(has_lists(2, 10'000));
-  EXPECT_FALSE(has_lists(2, 10'001));
+  EXPECT_TRUE(has_lists(2, 3));
+  EXPECT_FALSE(has_lists(2, 25'001));
 }
 
 TEST(ResultJson, NamesThatAreNoUtf8DoNotSpoilIt) {
