@@ -74,6 +74,13 @@ std::vector<StageMove> Together(std::vector<StageMove> a, const std::vector<Stag
 
 constexpr std::int32_t kGroupQueue = 0;
 
+// 1F1B: does the rank come to pairs of a forward and a backward? If not (fewer micro-batches than
+// ranks), the stage below receives its last forward long before it has the first gradient, and no
+// call has both.
+bool HasPairs(const PipelineSchedule& schedule, std::int32_t rank) {
+  return schedule.shape.microbatches > schedule.shape.ranks - 1 - rank;
+}
+
 // ---- PyTorch ----
 
 // Each transfer a call of its own: received when the schedule's lowering says, waited for by
@@ -162,10 +169,11 @@ std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineRules& rules,
                                                  std::int32_t rank) {
   RankWriter out(schedule, rank);
   const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
+  const bool has_pairs = HasPairs(schedule, rank);
   std::int32_t sent = kNone;       // waited for before the next send
   std::vector<StageMove> pending;  // to be sent with the next receive
   for (std::size_t i = 0; i < actions.size(); ++i) {
-    const bool turns = i > 0 && IsForward(actions[i]) != IsForward(actions[i - 1]);
+    const bool turns = has_pairs && i > 0 && IsForward(actions[i]) != IsForward(actions[i - 1]);
     if (turns) {
       out.Wait(
           out.Transfer(Together(std::exchange(pending, {}), out.Input(actions[i])), kGroupQueue));
@@ -177,7 +185,7 @@ std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineRules& rules,
       out.Add(PipelineOp::kReduce, actions[i].stage);
     }
     const bool turns_next =
-        i + 1 < actions.size() && IsForward(actions[i]) != IsForward(actions[i + 1]);
+        has_pairs && i + 1 < actions.size() && IsForward(actions[i]) != IsForward(actions[i + 1]);
     if (turns_next) {
       pending = out.Output(actions[i]);
       continue;
@@ -250,6 +258,7 @@ class Megatron1f1bWriter {
                      std::int32_t rank)
       : rules_(rules),
         actions_(schedule.ranks[static_cast<std::size_t>(rank)]),
+        has_pairs_(HasPairs(schedule, rank)),
         out_(schedule, rank) {}
 
   std::vector<PipelineInstruction> Write() && {
@@ -262,7 +271,7 @@ class Megatron1f1bWriter {
         break;
       }
       const std::vector<StageMove> input = out_.Input(actions_[i + 1]);
-      if (IsForward(actions_[i]) != IsForward(actions_[i + 1])) {
+      if (has_pairs_ && IsForward(actions_[i]) != IsForward(actions_[i + 1])) {
         Exchange(Together(output, input));
       } else {
         Exchange(output);
@@ -281,6 +290,7 @@ class Megatron1f1bWriter {
 
   const PipelineRules& rules_;
   const std::vector<Action>& actions_;
+  bool has_pairs_;
   RankWriter out_;
 };
 
