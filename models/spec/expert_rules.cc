@@ -148,6 +148,7 @@ class ExpertChecker {
                          "allowed: 1",
                          plan_.megatron.num_distributed_optimizer_instances));
     }
+    CheckImbalance();
     if (expert.shared_expert_overlap && expert.dispatcher != ExpertDispatcher::kAllToAll) {
       Report("plan.expert.shared_expert_overlap",
              "found 'true' with dispatcher: allgather, allowed: with dispatcher: alltoall");
@@ -161,6 +162,20 @@ class ExpertChecker {
              "found 'true', allowed: false: the interleaving of two micro-batches, layer by layer, "
              "is not simulated");
     }
+  }
+
+  // A rank has at most every token, once for each of its experts.
+  void CheckImbalance() {
+    const ExpertsSpec& experts = TransformerOf(job_)->experts;
+    const double most =
+        std::min(static_cast<double>(plan_.expert_parallel),
+                 static_cast<double>(experts.count) / static_cast<double>(experts.top_k));
+    if (plan_.expert_parallel == 1 || plan_.expert.imbalance <= most) return;
+    Report("plan.expert.imbalance",
+           fmt::format("found {}, allowed: 1 to {}; {} of {} experts for a token on {} ranks bring "
+                       "the busiest at most {} times the mean",
+                       plan_.expert.imbalance, most, experts.top_k, experts.count,
+                       plan_.expert_parallel, most));
   }
 
   const JobProblems& problems_;
