@@ -132,6 +132,31 @@ INSTANTIATE_TEST_SUITE_P(Schedules, AgreesWithReplay, ::testing::ValuesIn(Cases(
 
 // ---- The bubble of a step is the closed form ----
 
+// Both ends of a transfer know who sends; of one in both directions, nobody alone.
+TEST(PipelineStep, ATransferKnowsItsSender) {
+  for (const PipelineRuntime runtime : {PipelineRuntime::kPytorch, PipelineRuntime::kMegatron}) {
+    const JobSpec job = PipelineJob("1f1b", {.ranks = 4, .microbatches = 6}, runtime);
+    const PipelineRun run = RunPipeline(job, {1, 1, 1, 1});
+    int one_way = 0, both = 0;
+    for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+      const auto* work = std::get_if<CollectiveWork>(&run.graph.work(t));
+      if (work == nullptr) continue;
+      const std::string& name = run.graph.label(t).name;
+      const std::int32_t own = run.graph.rank_info(run.graph.rank(t)).global_rank;
+      if (name.find(" + ") != std::string::npos) {
+        EXPECT_EQ(work->sender, -1) << name;
+        ++both;
+        continue;
+      }
+      EXPECT_EQ(work->sender == own, name.rfind("send ", 0) == 0) << name;
+      EXPECT_GE(work->sender, 0) << name;
+      ++one_way;
+    }
+    EXPECT_GT(one_way, 0);
+    EXPECT_GT(both, 0);
+  }
+}
+
 struct BubbleCase {
   std::string schedule;
   ScheduleShape shape;
