@@ -40,7 +40,7 @@ class Ddp : public Strategy {
   explicit Ddp(const StrategyContext& context)
       : plan_(context.job.plan.ddp),
         workload_(context.workload),
-        group_(context.data_parallel),
+        group_(context.dense.all),
         nccl_(context.rank.AddStream("nccl dp")),
         buckets_(PlanBuckets(plan_, workload_)),
         states_(buckets_.size()),

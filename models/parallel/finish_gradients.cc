@@ -78,14 +78,15 @@ void FinishGradients::SumTiedEmbeddings() {
 // Each rank takes the norm of what it keeps, one number is summed over all, and the gradients are
 // scaled.
 void FinishGradients::Clip() {
-  const Sharding sharding = ShardingOf(job_);
+  const Shardings shardings = ShardingsOf(job_);
+  const Sharding& sharding = shardings.dense;
   std::int64_t dense = 0, experts = 0;
   for (const Workload* stage : stages_) {
     for (const ParameterTensor& p : stage->parameters)
       (p.is_expert ? experts : dense) += p.elements;
   }
   const auto part = [&](std::int64_t elements, bool of_expert) {
-    const std::int64_t shards = sharding.OptimizerShards(of_expert);
+    const std::int64_t shards = shardings.Of(of_expert).optimizer_shards;
     return (elements + shards - 1) / shards;
   };
   const std::int64_t kept = part(dense, false) + part(experts, true);
@@ -94,7 +95,7 @@ void FinishGradients::Clip() {
   constexpr const char* kName = "norm";
   constexpr const char* kDescription = "all that hold a part of the gradients";
   const GroupId group =
-      sharding.optimizer_shards > 1
+      sharding.optimizer_shards > 1 || job_.plan.has_expert_mesh()
           ? groups_.World(kName, kDescription)
           : groups_.Of(groups_.mesh().Peers(global_rank_, {MeshAxis::kTensor, MeshAxis::kPipeline}),
                        kName, kDescription);

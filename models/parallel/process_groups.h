@@ -35,7 +35,15 @@ class ProcessGroups {
   GroupId Part(std::int64_t rank, std::int64_t size, std::int64_t stride, const std::string& name,
                const std::string& description);
 
+  // The same of the ranks that hold the same experts, which sum their gradients.
+  GroupId Experts(std::int64_t rank);
+  GroupId PartOfExperts(std::int64_t rank, std::int64_t size, std::int64_t stride,
+                        const std::string& name, const std::string& description);
+
  private:
+  static std::vector<std::int32_t> Cut(const std::vector<std::int32_t>& all, std::int64_t rank,
+                                       std::int64_t size, std::int64_t stride);
+
   TaskGraphBuilder& graph_;
   const Mesh& mesh_;
   std::map<std::pair<std::string, std::vector<std::int32_t>>, GroupId> known_;

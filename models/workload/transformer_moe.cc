@@ -56,6 +56,7 @@ ExpertLayer::ExpertLayer(const JobSpec& job, const TensorTypes& types, const Exp
       tokens_(tokens),
       rows_(ExpertRowsOf(job, tokens)),
       host_reads_(HostReadsExpertCounts(job)),
+      is_megatron_(Uses(job, "megatron")),
       unit_(*unit) {}
 
 // Where the tokens branch off, backward adds up what comes back. Autocast: one copy of them in the
@@ -85,6 +86,7 @@ void ExpertLayer::AddRouting() {
   op.backward_input = {Moves(passes_.routing_grad, scores)};
   op.reads = {Read(router, scores)};
   op.saved = SizeOf(DType::kFp32, scores) + Bytes{scores};  // probabilities and the map
+  if (SendsWithoutWeights()) return;
   op.host_reads = host_reads_;
   const bool is_known = plan_.dispatcher == ExpertDispatcher::kAllGather || plan_.pad_to_capacity;
   if (!IsSpread() || is_known) return;
@@ -110,8 +112,24 @@ void ExpertLayer::AddDispatch() {
   op.reads = {Read(input_, TokenElements()), {routing, Weights(rows)}};
   op.saved = SizeOf(DType::kInt64, rows);  // where each row comes from
   if (!IsSpread() || Gathers()) return;
+  if (SendsWithoutWeights()) AddCounts(rows);
   AddRowExchanges(/*is_dispatch=*/true);
   AddSort("moe.sort");
+}
+
+// torchtitan's dispatch: every rank tells how many rows it has for each expert of each other, both
+// directions are summed up, and the host reads them.
+void ExpertLayer::AddCounts(std::int64_t rows) {
+  const Bytes counts = SizeOf(DType::kInt64, spec_.experts.count);
+  ComputeWork sums = CopyWork(counts * 2, counts * 2);
+  sums.kernels = 2;
+  const std::int32_t permuted = Last();
+  Operator& op = AddOperator("moe.dispatch", sums);
+  op.reads = {Read(permuted, rows * spec_.hidden_size)};
+  if (plan_.pad_to_capacity) return;
+  AddExchange(ExchangePlace::kAfterForward, ExchangeAxis::kExpert, CollectiveOp::kAllToAll,
+              DType::kInt64, counts, "counts");
+  unit_.operators.back().exchanges.back().host_reads = host_reads_;
 }
 
 void ExpertLayer::AddExperts(std::int32_t input) {
@@ -271,12 +289,12 @@ void ExpertLayer::AddRowExchanges(bool is_dispatch) {
   const auto between_ranks = [&](ExchangePlace place) {
     if (share_.ranks == 1) return;
     AddRowExchange(place, ExchangeAxis::kExpert, CollectiveOp::kAllToAll,
-                   std::max(rows_.sent, rows_.received), is_dispatch);
+                   std::max(rows_.sent, rows_.received), is_dispatch && !SendsWithoutWeights());
   };
   const auto within_expert = [&](ExchangePlace place, CollectiveOp op) {
     if (share_.tensor == 1) return;
     AddRowExchange(place, ExchangeAxis::kExpertTensor, op, rows_.received * share_.tensor,
-                   is_dispatch);
+                   is_dispatch && !SendsWithoutWeights());
   };
   const ExchangePlace there =
       is_dispatch ? ExchangePlace::kAfterForward : ExchangePlace::kBeforeBackward;

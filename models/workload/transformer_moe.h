@@ -59,6 +59,10 @@ class ExpertLayer {
   bool IsSpread() const { return share_.ranks * share_.tensor > 1; }
   bool Gathers() const { return IsSpread() && plan_.dispatcher == ExpertDispatcher::kAllGather; }
   std::int64_t AllTokens() const { return tokens_ * share_.ranks * share_.tensor; }
+  // PyTorch's (torchtitan's) dispatch: a row's weight stays with the rank that the token is of.
+  bool SendsWithoutWeights() const {
+    return share_.ranks > 1 && !is_megatron_ && plan_.dispatcher == ExpertDispatcher::kAllToAll;
+  }
   bool HasSharedExpert() const { return spec_.experts.shared_ffn_size > 0; }
   std::int64_t TokenElements() const { return tokens_ * spec_.hidden_size; }
   std::int64_t Rows() const { return rows_.per_expert * modules_.local; }  // of the products here
@@ -66,6 +70,7 @@ class ExpertLayer {
   static Bytes Weights(std::int64_t rows) { return SizeOf(DType::kFp32, rows); }
 
   void AddRouting();
+  void AddCounts(std::int64_t rows);
   void AddProduct(const std::string& name, std::int32_t weight, const GemmShape& shape,
                   std::int32_t input);
   void AddCast(const std::string& name, std::int32_t weight, std::int64_t elements);
@@ -98,6 +103,7 @@ class ExpertLayer {
   std::int64_t tokens_;
   ExpertRows rows_;
   const bool host_reads_;
+  const bool is_megatron_;
   ModelUnit& unit_;
   std::int32_t input_ = kUnitInput;  // who wrote the tokens, as the router reads them
   bool shares_input_ = false;        // with the shared expert
