@@ -178,15 +178,6 @@ class ExpertChecker {
       Report("plan.expert.dispatcher",
              "found 'allgather', allowed: alltoall; only Megatron-LM gathers the tokens of all");
     }
-    if (plan_.tensor_parallel > 1 || plan_.expert_tensor_parallel() > 1) {
-      Report("plan.expert_parallel",
-             fmt::format("found {} with plan.strategy: {} and tensor parallelism (of the network: "
-                         "{}, of the experts: {}), allowed: 1, or plan.strategy: megatron; how "
-                         "DTensor deals out experts over tensor-parallel ranks is not simulated",
-                         plan_.expert_parallel, plan_.strategy, plan_.tensor_parallel,
-                         plan_.expert_tensor_parallel()));
-      return;
-    }
     if (Uses(job_, "fsdp2")) CheckFsdp2();
   }
 
@@ -201,17 +192,32 @@ class ExpertChecker {
                        instances, ranks, fmt::join(NearestDivisors(ranks, instances), ", ")));
   }
 
-  // torchtitan's mesh: experts lie over all context parallel and some of the sharding ranks.
+  // torchtitan's mesh: each expert is cut as the rest is or not at all, and experts lie over all
+  // context parallel and some of the sharding ranks of a copy, and over the tensor parallel ones
+  // where these do not cut them.
   void CheckFsdp2() {
-    const std::int64_t ranks = plan_.expert_parallel, context = plan_.context_parallel;
-    const std::int64_t copy = ShardingOf(job_).shards;
-    if (ranks % context != 0 || copy % ranks != 0) {
-      std::vector<std::int64_t> valid = NearestDivisors(copy / context, ranks / context);
-      for (std::int64_t& degree : valid) degree *= context;
+    const std::int64_t tensor = plan_.expert_tensor_parallel();
+    const bool is_cut = tensor == plan_.tensor_parallel;
+    if (!is_cut && (tensor != 1 || plan_.expert_parallel == 1)) {
+      Report(
+          "plan.expert.tensor_parallel",
+          fmt::format("found {}, allowed: tensor_parallel ({}), or 1 with expert_parallel above 1",
+                      tensor, plan_.tensor_parallel));
+      return;
+    }
+    const std::int64_t ranks = plan_.expert_parallel;
+    const std::int64_t least = plan_.context_parallel * (is_cut ? 1 : plan_.tensor_parallel);
+    const std::int64_t copy = ShardingOf(job_).shards * (is_cut ? 1 : plan_.tensor_parallel);
+    if (ranks % least != 0 || copy % ranks != 0) {
+      std::vector<std::int64_t> valid =
+          NearestDivisors(copy / least, std::max<std::int64_t>(ranks / least, 1));
+      for (std::int64_t& degree : valid) degree *= least;
       Report("plan.expert_parallel",
-             fmt::format("found {}, allowed: a multiple of context_parallel ({}) that divides the "
-                         "{} ranks of one copy; nearest valid: {}",
-                         ranks, context, copy, fmt::join(valid, ", ")));
+             fmt::format(
+                 "found {}, allowed: a multiple of {} ({}) that divides the {} ranks of one "
+                 "copy; nearest valid: {}",
+                 ranks, least, is_cut ? "context_parallel" : "context_parallel x tensor_parallel",
+                 copy, fmt::join(valid, ", ")));
     }
     if (ReshardingOf(job_).size > 0) {
       Report("plan.fsdp2.reshard_after_forward",

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "models/spec/expert_tokens.h"
 #include "models/spec/spec_fields.h"
 
 namespace stepsim {
@@ -84,6 +85,7 @@ HostTimes TimesOf(const JobSpec& job) {
 bool HostReadsExpertCounts(const JobSpec& job) {
   const TransformerSpec* spec = TransformerOf(job);
   if (spec == nullptr || !spec->has_experts() || job.plan.expert.pad_to_capacity) return false;
+  if (GathersTokens(job)) return job.plan.expert_parallel > 1;
   return job.plan.expert_parallel * job.plan.expert_tensor_parallel() > 1 || Uses(job, "megatron");
 }
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "models/spec/expert_tokens.h"
 #include "models/workload/kernel_work.h"
 #include "models/workload/memory_passes.h"
 #include "models/workload/transformer_attention.h"
@@ -24,6 +25,7 @@ class TransformerBuilder : private TransformerOperators {
         attention_(job, types(), passes_,
                    {local_.batch, job.batch.sequence_length, spec().heads, spec().kv_heads,
                     spec().head_dim, spec().causal}),
+        gathers_tokens_(GathersTokens(job)),
         cuts_loss_(job.plan.tensor.vocabulary_parallel_loss),
         replica_tokens_(job.batch.micro_batch_size * job.batch.sequence_length) {}
 
@@ -90,7 +92,7 @@ class TransformerBuilder : private TransformerOperators {
   void AddExperts(const LayerModules& layer) {
     const std::int32_t input = Last();
     ExpertLayer experts(job_, {compute_, activation_, stream_, parameter_}, *layer.experts,
-                        local_.stream_tokens, &workload_.units.back());
+                        gathers_tokens_ ? tokens() : local_.stream_tokens, &workload_.units.back());
     experts.AddRouter(input);
     experts.AddDispatch();
     // Behind the routed experts, or on a stream of its own from the dispatch on.
@@ -98,7 +100,8 @@ class TransformerBuilder : private TransformerOperators {
     const bool is_beside = has_shared && job_.plan.expert.shared_expert_overlap;
     const std::int32_t dispatched = Last();
     const auto add_shared = [&] {
-      AddMlp(layer, 0, {.writer = input, .shares_input = true}, "shared.");
+      AddMlp(layer, 0, {.writer = input, .shares_input = true, .is_whole = gathers_tokens_},
+             "shared.");
     };
     if (is_beside) {
       add_shared();
@@ -108,6 +111,7 @@ class TransformerBuilder : private TransformerOperators {
     experts.AddCombine();
     if (has_shared && !is_beside) add_shared();
     if (has_shared) experts.AddSharedResult();
+    experts.EndTokens();
   }
 
   void AddMlp(const LayerModules& layer, int gradients_to_add, LinearInput input,
@@ -121,7 +125,8 @@ class TransformerBuilder : private TransformerOperators {
         Moves(gated ? passes_.gated_activation_grad : passes_.activation_grad, width));
     for (const std::int32_t writer : up) Save({Saved(writer, width)}, &activation);
     if (gated) activation.saved = TrafficBytes(passes_.gated_activation_saved, types(), width);
-    AddLinear(layer.down, LinearCut::kRow, tokens(), 0, {.writer = Last()});
+    AddLinear(layer.down, LinearCut::kRow, tokens(), 0,
+              {.writer = Last(), .is_whole = input.is_whole});
   }
 
   void AddHeads(const TransformerModules& modules) {
@@ -184,6 +189,7 @@ class TransformerBuilder : private TransformerOperators {
       if (layer.query_norm) mark_norm(*layer.query_norm);
       if (layer.key_norm) mark_norm(*layer.key_norm);
       if (!layer.experts) continue;
+      if (gathers_tokens_) continue;  // of all tokens
       mark(layer.experts->router.weight);
       mark(layer.experts->shared_gate);
     }
@@ -197,6 +203,7 @@ class TransformerBuilder : private TransformerOperators {
 
   const JobSpec& job_;
   const AttentionBuilder attention_;
+  const bool gathers_tokens_;  // of experts
   const bool cuts_loss_;
   const std::int64_t replica_tokens_;  // of all context-parallel ranks
 };

@@ -51,12 +51,15 @@ class ExpertLayer {
   void AddCombine();
   // The routed result and that of the shared expert, the operator added last.
   void AddSharedResult();
+  // Behind the last operator.
+  void EndTokens();
   // The operators of the shared expert, all that came behind the one with this place: beside the
   // others, from the routing to AddSharedResult. Their gradients are ready when both meet again.
   void MoveToSide(std::int32_t behind);
 
  private:
-  bool IsSpread() const { return share_.ranks * share_.tensor > 1; }
+  // Are rows sent?
+  bool IsSpread() const { return share_.ranks * (gathers_tokens_ ? 1 : share_.tensor) > 1; }
   bool Gathers() const { return IsSpread() && plan_.dispatcher == ExpertDispatcher::kAllGather; }
   std::int64_t AllTokens() const { return tokens_ * share_.ranks * share_.tensor; }
   // PyTorch's (torchtitan's) dispatch: a row's weight stays with the rank that the token is of.
@@ -69,6 +72,7 @@ class ExpertLayer {
   // A token's weight of one expert: fp32, and so is its gradient.
   static Bytes Weights(std::int64_t rows) { return SizeOf(DType::kFp32, rows); }
 
+  void GatherTokens(std::int32_t input);
   void AddRouting();
   void AddCounts(std::int64_t rows);
   void AddProduct(const std::string& name, std::int32_t weight, const GemmShape& shape,
@@ -103,7 +107,7 @@ class ExpertLayer {
   std::int64_t tokens_;
   ExpertRows rows_;
   const bool host_reads_;
-  const bool is_megatron_;
+  const bool is_megatron_, gathers_tokens_;
   ModelUnit& unit_;
   std::int32_t input_ = kUnitInput;  // who wrote the tokens, as the router reads them
   bool shares_input_ = false;        // with the shared expert

@@ -79,9 +79,16 @@ ResolvedJob ParallelJob(std::uint64_t seed) {
   if (!draw.Of<bool>({false, false, true})) return resolved;
   spec.experts = {
       .count = 4, .top_k = 2, .ffn_size = 256, .shared_ffn_size = draw.Of<std::int64_t>({0, 512})};
-  if (plan.strategy == "megatron") plan.expert_parallel = draw.Of<std::int64_t>({1, 2, 4});
+  plan.expert_parallel = draw.Of<std::int64_t>({1, 2, 4});
   plan.expert.dispatcher = draw.Of<ExpertDispatcher>(
       {ExpertDispatcher::kAllToAll, ExpertDispatcher::kAllToAll, ExpertDispatcher::kAllGather});
+  plan.fsdp2.layer_prefetch = draw.Of<bool>({false, true});
+  plan.fsdp2.shard_size = draw.Of<std::int64_t>({0, 0, 4});
+  if (plan.strategy != "megatron") {
+    if (plan.strategy == "zero") plan.expert_parallel = 1;
+    if (plan.expert_parallel > 1) plan.expert.dispatcher = ExpertDispatcher::kAllToAll;
+    if (job.gradient_ranks() <= 4) plan.fsdp2.shard_size = 0;
+  }
   plan.expert.shared_expert_overlap = spec.experts.shared_ffn_size > 0 &&
                                       plan.expert.dispatcher == ExpertDispatcher::kAllToAll &&
                                       draw.Of<bool>({false, true});
