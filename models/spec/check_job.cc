@@ -113,7 +113,8 @@ class EffectChecker {
       reading_.diagnostics.Add(
           given->second,
           fmt::format("{}: has no effect with {}{}", rule.path, ReasonOf(rule.reason),
-                      is_set ? "" : fmt::format("; take it out with --set {}=null", rule.path)));
+                      is_set ? "" : fmt::format("; take it out with --set {}=null", rule.path)),
+          std::string(rule.path));
     }
   }
 
@@ -137,7 +138,8 @@ void CheckNetworkSettings(const JobSpec& job, FieldReading& reading) {
   for (auto it = reading.given.lower_bound(kPrefix);
        it != reading.given.end() && it->first.rfind(kPrefix, 0) == 0; ++it) {
     if (OriginText(it->second) != "--set" || reading.IsGiven("network")) continue;
-    reading.diagnostics.Add(it->second, fmt::format("{}: has no effect with nodes: 1", it->first));
+    reading.diagnostics.Add(it->second, fmt::format("{}: has no effect with nodes: 1", it->first),
+                            it->first);
   }
 }
 

@@ -112,6 +112,11 @@ std::vector<std::string> NamesWithWords(std::string_view text,
   return found;
 }
 
+ConfigNode ConfigSource::ReadTree(std::string_view text, const std::string& file_name,
+                                  Diagnostics& duplicates) const {
+  return ReadConfig(text, file_name, duplicates);
+}
+
 SourceFile DirectoryConfigSource::ReadFile(const std::string& path) const {
   const std::size_t limit = ConfigLimits{}.max_bytes;
   std::error_code error;

@@ -7,6 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "sim/base/diagnostics.h"
+#include "sim/config/config_node.h"
+
 namespace stepsim {
 
 enum class ConfigKind { kHardware, kNetworks, kModels, kJobs, kCollectives };
@@ -26,6 +29,9 @@ class ConfigSource {
   // configs/<kind>/<name>.yaml or .json; nullopt when there is none.
   virtual std::optional<SourceFile> FindNamed(ConfigKind kind, const std::string& name) const = 0;
   virtual std::vector<std::string> Names(ConfigKind kind) const = 0;  // sorted
+  // The tree of a file's text, as ReadConfig makes it. Throws ConfigError.
+  virtual ConfigNode ReadTree(std::string_view text, const std::string& file_name,
+                              Diagnostics& duplicates) const;
 };
 
 // Those of `names` that contain every word of `text`, whatever the order and the letter case. Words

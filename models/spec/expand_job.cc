@@ -73,7 +73,7 @@ class Expander {
       return {};
     }
     try {
-      ConfigNode node = ReadConfig(file->text, file->name, diagnostics_);
+      ConfigNode node = source_.ReadTree(file->text, file->name, diagnostics_);
       if (node.IsMapping()) return ExpandMapping(std::move(node), kind, path, depth);
       diagnostics_.Add(node.place,
                        fmt::format("found {}, allowed: a mapping", DescribeFound(node)));

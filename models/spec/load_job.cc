@@ -131,16 +131,29 @@ std::string StemOf(const std::string& path) {
   return name.substr(0, name.find_last_of('.'));
 }
 
+// `tree`: of the file, with the duplicate keys that were found in it.
 template <class S>
-S LoadText(std::string_view text, const std::string& file_name, ConfigKind kind,
-           const StructTable<S>& table) {
-  FieldReading reading;
-  const ConfigNode node = PrepareMapping(ReadConfig(text, file_name, reading.diagnostics), kind, "",
-                                         reading.diagnostics);
+S LoadTree(ConfigNode tree, FieldReading reading, ConfigKind kind, const StructTable<S>& table) {
+  const ConfigNode node = PrepareMapping(std::move(tree), kind, "", reading.diagnostics);
   S spec;
   ReadStruct(node, table, "", spec, reading);
   reading.diagnostics.ThrowIfAny();
   return spec;
+}
+
+template <class S>
+S LoadText(std::string_view text, const std::string& file_name, ConfigKind kind,
+           const StructTable<S>& table) {
+  FieldReading reading;
+  ConfigNode tree = ReadConfig(text, file_name, reading.diagnostics);
+  return LoadTree(std::move(tree), std::move(reading), kind, table);
+}
+
+CollectiveCorrections ReadCorrections(const SourceFile& file, const ConfigSource& source) {
+  FieldReading reading;
+  ConfigNode tree = source.ReadTree(file.text, file.name, reading.diagnostics);
+  return LoadTree(std::move(tree), std::move(reading), ConfigKind::kCollectives,
+                  CorrectionFields());
 }
 
 void RequireMapping(const ConfigNode& root) {
@@ -242,7 +255,7 @@ void UseCanonicalKeys(ConfigNode& node, const FieldTable& table) {
 ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
                         const std::vector<std::string>& sets, const ConfigSource& source) {
   FieldReading reading;
-  ConfigNode root = ReadConfig(text, file_name, reading.diagnostics);
+  ConfigNode root = source.ReadTree(text, file_name, reading.diagnostics);
   RequireMapping(root);
   return Resolve(std::move(root), file_name, {}, sets, source, std::move(reading));
 }
@@ -259,7 +272,7 @@ ResolvedJob LoadLayeredJob(std::string_view text, const std::string& file_name,
     SetPath(root, setting.path, setting.value, setting.place);
   }
   if (!text.empty()) {
-    ConfigNode file = ReadConfig(text, file_name, reading.diagnostics);
+    ConfigNode file = source.ReadTree(text, file_name, reading.diagnostics);
     RequireMapping(file);
     UseCanonicalKeys(file, JobFields().fields());
     root = Merge(std::move(root), file);
@@ -315,11 +328,11 @@ CollectiveCorrections LoadCorrections(const std::string& name, const ConfigSourc
   if (name == "none") return {};
   if (auto named = source.FindNamed(ConfigKind::kCollectives, name)) {
     if (!named->error.empty()) throw ConfigError(Place{named->name, 0, 0}, named->error);
-    return LoadCorrectionsText(named->text, named->name);
+    return ReadCorrections(*named, source);
   }
   if (name == CollectiveModelSpec{}.corrections) return {};
   const SourceFile file = source.ReadFile(name);
-  if (file.error.empty()) return LoadCorrectionsText(file.text, file.name);
+  if (file.error.empty()) return ReadCorrections(file, source);
   const std::vector<std::string> names = source.Names(ConfigKind::kCollectives);
   const std::string nearest = Nearest(name, names);
   throw ConfigError(

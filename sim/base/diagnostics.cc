@@ -39,10 +39,10 @@ ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
     : std::runtime_error(Join(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
 ConfigError::ConfigError(Place place, std::string message)
-    : ConfigError(std::vector<Diagnostic>{{std::move(place), std::move(message)}}) {}
+    : ConfigError(std::vector<Diagnostic>{{std::move(place), std::move(message), {}}}) {}
 
-void Diagnostics::Add(Place place, std::string message) {
-  list_.push_back({std::move(place), std::move(message)});
+void Diagnostics::Add(Place place, std::string message, std::string idle_key) {
+  list_.push_back({std::move(place), std::move(message), std::move(idle_key)});
 }
 
 void Diagnostics::ThrowIfAny() const {

@@ -22,6 +22,8 @@ struct Place {
 struct Diagnostic {
   Place place;
   std::string message;
+  // A key without effect ("plan.ddp"): without it this is no problem.
+  std::string idle_key = {};
 
   std::string ToString() const;  // "job.yaml:7:3: message"
 };
@@ -47,7 +49,7 @@ class SimulationError : public std::runtime_error {
 // Collects problems while reading; ThrowIfAny() ends the reading.
 class Diagnostics {
  public:
-  void Add(Place place, std::string message);
+  void Add(Place place, std::string message, std::string idle_key = {});
   bool empty() const { return list_.empty(); }
   const std::vector<Diagnostic>& list() const { return list_; }
   void ThrowIfAny() const;  // throws ConfigError with all of them

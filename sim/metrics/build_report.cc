@@ -110,6 +110,22 @@ std::vector<MicrostepReport> ReportMicrosteps(const TaskGraph& graph, const Task
   return microsteps;
 }
 
+StepReport Totals(const TaskGraph& graph, const TaskCosts& costs, const Timeline& timeline,
+                  const LastStep& step, const std::vector<RankActivity>& activities,
+                  StepContext context) {
+  StepReport report;
+  report.context = std::move(context);
+  report.window = step.window;
+  report.reported_rank = Index(step.slowest);
+  for (const RankId r : AllIds<RankId>(graph.rank_count())) {
+    report.ranks.push_back(
+        AccountWindow(graph, costs, timeline, activities[Index(r)], step.window));
+    report.rank_infos.push_back(graph.rank_info(r));
+  }
+  report.memory = PeakMemory(graph, timeline, step.window, report.context.allocator_slack);
+  return report;
+}
+
 }  // namespace
 
 Window LastStepWindow(const TaskGraph& graph, const Timeline& timeline) {
@@ -121,22 +137,19 @@ StepReport BuildReport(const TaskGraph& graph, const TaskCosts& costs,
                        StepContext context) {
   const LastStep step = FindLastStep(graph, timeline);
   const std::vector<RankActivity> activities = ObserveRanks(graph, timeline);
-  StepReport report;
-  report.context = std::move(context);
-  report.window = step.window;
-  report.reported_rank = Index(step.slowest);
-  for (const RankId r : AllIds<RankId>(graph.rank_count())) {
-    report.ranks.push_back(
-        AccountWindow(graph, costs, timeline, activities[Index(r)], step.window));
-    report.rank_infos.push_back(graph.rank_info(r));
-  }
+  StepReport report = Totals(graph, costs, timeline, step, activities, std::move(context));
   const RankActivity& slowest = activities[report.reported_rank];
   report.microsteps = ReportMicrosteps(graph, costs, timeline, slowest, step);
   report.collectives =
       ReportCollectives(graph, timeline, choices, slowest, step.slowest, step.window);
   report.choices = std::move(choices);
-  report.memory = PeakMemory(graph, timeline, step.window, report.context.allocator_slack);
   return report;
+}
+
+StepReport BuildTotals(const TaskGraph& graph, const TaskCosts& costs, const Timeline& timeline,
+                       StepContext context) {
+  return Totals(graph, costs, timeline, FindLastStep(graph, timeline),
+                ObserveRanks(graph, timeline), std::move(context));
 }
 
 }  // namespace stepsim

@@ -15,4 +15,8 @@ StepReport BuildReport(const TaskGraph& graph, const TaskCosts& costs,
                        IdVector<WorkId, CollectiveChoice> choices, const Timeline& timeline,
                        StepContext context);
 
+// The same without collectives, choices and micro-steps: what all metrics need.
+StepReport BuildTotals(const TaskGraph& graph, const TaskCosts& costs, const Timeline& timeline,
+                       StepContext context);
+
 }  // namespace stepsim

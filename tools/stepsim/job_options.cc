@@ -8,6 +8,7 @@
 
 #include "models/import/import_job.h"
 #include "models/spec/load_job.h"
+#include "models/spec/remembering_source.h"
 #include "sim/base/diagnostics.h"
 #include "sim/config/read_config.h"
 
@@ -76,26 +77,54 @@ std::shared_ptr<JobOptions> AddJobOptions(CLI::App& app) {
   return options;
 }
 
-ResolvedJob LoadJob(const JobOptions& options, const Session& session) {
-  const auto configs = session.Configs();
+namespace {
+
+// Loads the job with more settings after those of the command line.
+JobVariants::Load MakeLoader(const JobOptions& options, const Session& session) {
+  struct Files {
+    explicit Files(std::unique_ptr<ConfigSource> from) : disk(std::move(from)), source(*disk) {}
+    std::unique_ptr<ConfigSource> disk;
+    RememberingSource source;
+  };
+  const auto files = std::make_shared<Files>(session.Configs());
+  const auto sets = [own = options.sets](const Changes& changes) {
+    Changes all = own;
+    all.insert(all.end(), changes.begin(), changes.end());
+    return all;
+  };
   if (options.from.empty()) {
     if (options.job.empty()) {
       throw ConfigError(Place{}, "found no job, allowed: JOB, or --from KIND:FILE");
     }
-    if (options.job != kStandardInput) return LoadJob(options.job, options.sets, *configs);
-    const SourceFile file = StandardInput(session);
-    return LoadJobText(file.text, file.name, options.sets, *configs);
+    const bool is_stdin = options.job == kStandardInput;
+    const SourceFile file = is_stdin ? StandardInput(session) : FindJob(options.job, files->source);
+    if (!file.error.empty()) throw ConfigError(Place{file.name, 0, 0}, file.error);
+    return [=](const Changes& changes) {
+      return LoadJobText(file.text, file.name, sets(changes), files->source);
+    };
   }
   Diagnostics problems;
   ImportRequest request;
-  request.files = ReadFrameworkFiles(options, session, *configs, problems);
+  request.files = ReadFrameworkFiles(options, session, files->source, problems);
   if (!options.job.empty()) {
-    request.job =
-        options.job == kStandardInput ? StandardInput(session) : FindJob(options.job, *configs);
+    request.job = options.job == kStandardInput ? StandardInput(session)
+                                                : FindJob(options.job, files->source);
     if (!request.job->error.empty()) problems.Add({request.job->name, 0, 0}, request.job->error);
   }
   problems.ThrowIfAny();
-  return LoadImportedJob(request, options.sets, *configs);
+  return [=](const Changes& changes) {
+    return LoadImportedJob(request, sets(changes), files->source);
+  };
+}
+
+}  // namespace
+
+ResolvedJob LoadJob(const JobOptions& options, const Session& session) {
+  return MakeLoader(options, session)({});
+}
+
+JobVariants LoadVariants(const JobOptions& options, const Session& session) {
+  return JobVariants(MakeLoader(options, session));
 }
 
 }  // namespace stepsim

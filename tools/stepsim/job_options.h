@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/spec/job.h"
+#include "models/study/variants.h"
 #include "tools/stepsim/command.h"
 
 namespace stepsim {
@@ -24,5 +25,8 @@ std::shared_ptr<JobOptions> AddJobOptions(CLI::App& app);
 
 // Throws ConfigError with every problem at once.
 ResolvedJob LoadJob(const JobOptions& options, const Session& session);
+
+// The same for many variants of the job: files and standard input are read once.
+JobVariants LoadVariants(const JobOptions& options, const Session& session);
 
 }  // namespace stepsim

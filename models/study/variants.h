@@ -1,0 +1,38 @@
+// What would the same job be with other values? Reads and checks like a job of its own, from files
+// that were read once.
+//
+//   const JobVariants variants([&](const auto& sets) { return LoadJob("job.yaml", sets, source);
+//   }); variants.With({"nodes=4", "plan.ddp.bucket_cap_mb=100"})   // a ResolvedJob, or ConfigError
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "models/spec/job.h"
+
+namespace stepsim {
+
+// What --set takes: "plan.ddp.bucket_cap_mb=100"; "path=null" takes a key out.
+using Changes = std::vector<std::string>;
+
+class JobVariants {
+ public:
+  // Loads the job with these changes on top of its own. Throws ConfigError. May be called by
+  // several threads at once.
+  using Load = std::function<ResolvedJob(const Changes&)>;
+
+  // Throws ConfigError when the job itself is wrong.
+  explicit JobVariants(Load load);
+
+  const ResolvedJob& base() const { return base_; }
+  // Throws ConfigError with every problem of this variant. Keys that the base job gives and that
+  // have no effect in the variant (plan.ddp with another strategy) are taken out, not problems.
+  ResolvedJob With(const Changes& changes) const;
+
+ private:
+  Load load_;
+  ResolvedJob base_;
+};
+
+}  // namespace stepsim
