@@ -121,8 +121,8 @@ TEST(Fsdp2Experts, ImplicitPrefetchFollowsTheOrderOfForward) {
                   "all_gather layers.1", "all_gather layers.1.experts",
                   // backward
                   "all_gather layers.1", "all_gather layers.1.experts", "all_gather layers.0",
-                  "reduce_scatter layers.1.experts", "all_gather layers.0.experts",
-                  "reduce_scatter layers.1", "reduce_scatter layers.0.experts",
+                  "reduce_scatter layers.1.experts", "reduce_scatter layers.1",
+                  "all_gather layers.0.experts", "reduce_scatter layers.0.experts",
                   "reduce_scatter layers.0", "reduce_scatter root"));
 }
 
