@@ -111,9 +111,9 @@ class Fsdp2 : public GroupedStrategy {
     return workload().units[static_cast<std::size_t>(unit)];
   }
 
-  // Without a limit on memory what backward will need can stay.
+  // Without a limit on memory what backward will need can stay. So do experts in any case.
   void PreRerun(const Moment& moment, std::size_t g) override {
-    if (!is_ideal_) return PreForward(moment, g);
+    if (!is_ideal_ && !GroupAt(g).is_expert) return PreForward(moment, g);
     gathers_.Unshard(g, Direction::kBackward);
     gathers_.WaitForUnshard(g, Direction::kBackward);
   }
