@@ -32,8 +32,8 @@ struct Fsdp2Plan {
   // Instead: every layer names the next one and its experts (torchtitan); unset: with experts that
   // are dealt out, whose host waits would delay what FSDP2 does by itself.
   std::optional<bool> layer_prefetch;
-  std::optional<DType> param_dtype;    // of gathers and compute; unset: precision.compute
-  std::optional<DType> reduce_dtype;   // of reduce_scatters; unset: param_dtype
+  std::optional<DType> param_dtype;              // of gathers and compute; unset: precision.compute
+  std::optional<DType> reduce_dtype;             // of reduce_scatters; unset: param_dtype
   std::optional<double> gradient_divide_factor;  // unset: the ranks
   std::int64_t shard_size = 0;                   // ranks that share one copy (HSDP); 0: all
   // What the setters say during all micro-steps but the last, in which all are true.

@@ -14,10 +14,10 @@ struct Sharding {
   std::int64_t replicas = 1;          // copies
   std::int64_t gradient_shards = 1;   // ranks that keep one set of gradients together
   std::int64_t optimizer_shards = 1;  // ranks that keep one set of optimizer states together
-  DType storage = DType::kFp32;   // of what the optimizer works on
-  DType gather = DType::kFp32;    // of parameters on the wire and in compute
-  DType reduce = DType::kFp32;    // of gradients on the wire
-  DType gradient = DType::kFp32;  // of gradients as they are kept
+  DType storage = DType::kFp32;       // of what the optimizer works on
+  DType gather = DType::kFp32;        // of parameters on the wire and in compute
+  DType reduce = DType::kFp32;        // of gradients on the wire
+  DType gradient = DType::kFp32;      // of gradients as they are kept
   bool has_master = false;  // the optimizer keeps parameters of its own beside those of compute
 
   // What one rank holds of `elements`, the padding included.

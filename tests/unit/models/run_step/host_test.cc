@@ -205,10 +205,11 @@ TEST(Host, ALargeStepHardlyNotices) {
   EXPECT_NEAR(waiting.step_time_s(), ToSeconds(ideal), 1e-4 * ToSeconds(ideal));
 }
 
+// A mixture of experts waits for its host once a layer.
 TEST(Host, NoShippedJobIsLaunchBound) {
   for (const std::string& name : testing::ShippedConfigs().Names(ConfigKind::kJobs)) {
     const StepReport report = ReportOf(testing::LoadShipped(name));
-    EXPECT_LT(ToSeconds(report.account().host), 1e-3 * report.step_time_s()) << name;
+    EXPECT_LT(ToSeconds(report.account().host), 2e-3 * report.step_time_s()) << name;
   }
 }
 
