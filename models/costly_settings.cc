@@ -107,7 +107,7 @@ std::string Price(const TriedJob& now, const TriedJob& then, Bytes capacity) {
 
 void AddCostlySettings(const JobSpec& job, StepReport* report) {
   constexpr double kLeastSaving = 0.005;  // of the step
-  if (job.gpus() == 1 || Uses(job, "none")) return;
+  if (job.gpus() == 1 || !job.plan.communicates()) return;
   const TriedJob now{report->account().step, report->memory.total};
   for (const CostlySetting& setting : kSettings) {
     if (!setting.applies(job)) continue;

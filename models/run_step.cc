@@ -9,6 +9,7 @@
 #include "models/simulate_job.h"
 #include "models/step_context.h"
 #include "models/step_trust.h"
+#include "models/uneven_ranks.h"
 #include "models/workload/workload.h"
 #include "sim/metrics/build_report.h"
 #include "sim/metrics/ceiling.h"
@@ -35,6 +36,7 @@ StepResult RunStep(const ResolvedJob& resolved) {
   if (!job.host.synchronize) LimitCeilings(step.pace, &report);
   AddTrust(step.graph, step.priced, job, &report);  // how far is it to be trusted?
   AddHostWarning(job, step.pace, &report);
+  AddUnevenRanks(job, &report);     // does one rank stand for all?
   AddCostlySettings(job, &report);  // which settings cost time for nothing?
   return {std::move(step.graph), std::move(step.timeline), std::move(report)};
 }

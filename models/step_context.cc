@@ -37,7 +37,7 @@ std::vector<StepContext::Assumption> Assumptions(const ResolvedJob& resolved) {
 
 // Where the times come from; how far to trust them is added once they are known (step_trust.h).
 std::string Confidence(const JobSpec& job) {
-  const bool communicates = job.plan.strategy != "none" && job.gpus() > 1;
+  const bool communicates = job.plan.communicates() && job.gpus() > 1;
   const std::size_t points = job.hardware.calibration.size();
   std::string text = fmt::format(
       "{} from preset '{}', {}", communicates ? "kernels and links" : "kernels", job.hardware.name,

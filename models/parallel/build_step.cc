@@ -119,7 +119,7 @@ class StepBuilder {
   }
 
   BuiltStep Build() && {
-    HostWork host_work;
+    std::vector<HostWork> host_work;
     for (const std::int32_t r : ranks_) {
       const RankId id = graph_.AddRank(
           {r, static_cast<std::int32_t>(mesh_.gpus() / static_cast<std::int64_t>(ranks_.size())),
@@ -136,11 +136,11 @@ class StepBuilder {
       for (std::int32_t step = 0; step < steps_; ++step) {
         const HostWork before = rank.host_work();
         builder.Build(step);
-        if (r == ranks_.front()) host_work = Difference(rank.host_work(), before);
+        if (step + 1 == steps_) host_work.push_back(Difference(rank.host_work(), before));
       }
       builder.AddContext();
     }
-    return {std::move(graph_).Build(), host_work};
+    return {std::move(graph_).Build(), std::move(host_work)};
   }
 
  private:

@@ -140,6 +140,7 @@ class ExpertChecker {
   void CheckPlan() {
     const ExpertPlan& expert = plan_.expert;
     if (plan_.has_expert_mesh()) CheckMesh();
+    CheckImbalance();
     if (expert.shared_expert_overlap && expert.dispatcher != ExpertDispatcher::kAllToAll) {
       Report("plan.expert.shared_expert_overlap",
              "found 'true' with dispatcher: allgather, allowed: with dispatcher: alltoall");
@@ -225,6 +226,20 @@ class ExpertChecker {
                          "false: the ranks of a smaller copy are not those of the experts",
                          plan_.fsdp2.reshard_after_forward));
     }
+  }
+
+  // A rank has at most every token, once for each of its experts.
+  void CheckImbalance() {
+    const ExpertsSpec& experts = TransformerOf(job_)->experts;
+    const double most =
+        std::min(static_cast<double>(plan_.expert_parallel),
+                 static_cast<double>(experts.count) / static_cast<double>(experts.top_k));
+    if (plan_.expert_parallel == 1 || plan_.expert.imbalance <= most) return;
+    Report("plan.expert.imbalance",
+           fmt::format("found {}, allowed: 1 to {}; {} of {} experts for a token on {} ranks bring "
+                       "the busiest at most {} times the mean",
+                       plan_.expert.imbalance, most, experts.top_k, experts.count,
+                       plan_.expert_parallel, most));
   }
 
   const JobProblems& problems_;

@@ -74,6 +74,8 @@ struct ParallelPlan {
   bool has_expert_mesh() const {
     return expert_parallel > 1 || expert_tensor_parallel() != tensor_parallel;
   }
+  // Does any rank talk to another? Independent replicas may still be cut within.
+  bool communicates() const { return strategy != "none" || model_ranks() > 1; }
   bool sequence_parallel() const {
     return tensor_parallel > 1 && tensor.sequence_parallel.value_or(true);
   }

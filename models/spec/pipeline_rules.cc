@@ -148,22 +148,7 @@ class PipelineChecker {
 
   void CheckStages(const TransformerSpec& spec, std::int64_t stages) {
     if (problems_.AnyInvalid({"model.transformer.layers"})) return;
-    const std::vector<double>& split = plan_.layers_per_stage;
-    if (!split.empty()) {
-      const bool is_whole =
-          std::all_of(split.begin(), split.end(), [](double n) { return std::floor(n) == n; });
-      const double sum = std::accumulate(split.begin(), split.end(), 0.0);
-      if (is_whole && sum == static_cast<double>(spec.layers) &&
-          static_cast<std::int64_t>(split.size()) == stages) {
-        return;
-      }
-      problems_.Report(
-          "plan.pipeline.layers_per_stage",
-          fmt::format("found {} whole numbers that sum to {}, allowed: one for each of "
-                      "the {} stages, {} layers in all",
-                      split.size(), sum, stages, spec.layers));
-      return;
-    }
+    if (!plan_.layers_per_stage.empty()) return CheckSplit(spec, stages);
     // Embedding and head fill a stage each where they count as layers.
     const std::int64_t dealt = spec.layers + (plan_.balance == StageBalance::kEnds ? 2 : 0);
     if (dealt < stages) {
@@ -184,6 +169,31 @@ class PipelineChecker {
                     "nearest valid: {} stages, or plan.pipeline.layers_per_stage",
                     dealt, plan_.balance == StageBalance::kEnds ? " (two for the ends)" : "",
                     stages, fmt::join(NearestDivisors(dealt, stages), " or ")));
+  }
+
+  void CheckSplit(const TransformerSpec& spec, std::int64_t stages) const {
+    constexpr std::string_view kPath = "plan.pipeline.layers_per_stage";
+    const std::vector<double>& split = plan_.layers_per_stage;
+    const double sum = std::accumulate(split.begin(), split.end(), 0.0);
+    const auto part =
+        std::find_if(split.begin(), split.end(), [](double n) { return std::floor(n) != n; });
+    if (part != split.end()) {
+      problems_.Report(kPath, fmt::format("found {} in stage {}, allowed: whole numbers", *part,
+                                          part - split.begin()));
+    } else if (sum != static_cast<double>(spec.layers) ||
+               static_cast<std::int64_t>(split.size()) != stages) {
+      problems_.Report(kPath,
+                       fmt::format("found {} numbers that sum to {}, allowed: one for each of the "
+                                   "{} stages, {} layers in all",
+                                   split.size(), sum, stages, spec.layers));
+    } else {
+      const auto empty = std::find(split.begin() + 1, split.end() - 1, 0.0);
+      if (empty == split.end() - 1) return;
+      problems_.Report(kPath, fmt::format("found no layer in stage {} (of 0 to {}), allowed: 0 in "
+                                          "the first, which has the embedding, and in the last, "
+                                          "which has the head; at least 1 in between",
+                                          empty - split.begin(), stages - 1));
+    }
   }
 
   void CheckTransfers() {

@@ -105,6 +105,11 @@ TEST(ExpertRules, KeysWithoutEffect) {
               HasSubstr("has no effect with a model without a shared expert"));
   EXPECT_THAT(ProblemsOf({"plan.expert.pad_to_capacity=true"}),
               HasSubstr("has no effect with no plan.expert.capacity_factor"));
+  // 2 of 8 experts for a token: of 8 ranks one gets each token once, 4 times its share of 2/8.
+  EXPECT_EQ(ProblemsOf({"plan.expert.imbalance=4"}), "");
+  EXPECT_THAT(ProblemsOf({"plan.expert.imbalance=4.5"}), HasSubstr("found 4.5, allowed: 1 to 4;"));
+  EXPECT_THAT(ProblemsOf({"plan.expert.imbalance=3", "plan.expert_parallel=2"}),
+              HasSubstr("found 3, allowed: 1 to 2;"));
   EXPECT_THAT(ProblemsOf({"plan.expert.imbalance=2", "plan.expert_parallel=1"}),
               HasSubstr("has no effect with plan.expert_parallel: 1"));
   const std::string dense =
