@@ -90,7 +90,6 @@ MemoryReplay::MemoryReplay(const TaskGraph& graph, const Timeline& timeline)
         {event.at_end ? timeline.end[event.task] : timeline.start[event.task], &event});
   }
   for (std::vector<Change>& changes : changes_) {
-    if (changes.empty()) continue;  // which Boost does not sort
     if (changes.empty()) continue;  // the sort wants one
     // Nearly sorted: each stream's are.
     boost::sort::flat_stable_sort(
