@@ -6,9 +6,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "models/cost/graph_cost.h"
 #include "models/host_pace.h"
+#include "models/parallel/build_step.h"
 #include "models/spec/job.h"
 #include "models/workload/workload.h"
 #include "sim/engine/simulate.h"
@@ -27,6 +29,32 @@ struct SimulatedStep {
 
 // In its steady state. Throws SimulationError when the step cannot finish.
 SimulatedStep SimulateJob(const JobSpec& job, const Workload& workload);
+
+// The graphs of a job, with and without the launching thread, each built when it is first needed.
+class JobGraphs {
+ public:
+  // REQUIRES: both outlive this object.
+  JobGraphs(const JobSpec& job, const Workload& workload) : job_(job), workload_(workload) {}
+  BuiltStep& Get(HostThread host);
+
+ private:
+  const JobSpec& job_;
+  const Workload& workload_;
+  std::optional<BuiltStep> ahead_, launching_;
+};
+
+// One graph of a job on the clock.
+struct TimedGraph {
+  HostThread host = HostThread::kAhead;  // which of the graphs
+  GraphCosts priced;
+  std::unique_ptr<Interference> contention;
+  Timeline timeline;
+  HostPace pace;
+};
+
+// In its steady state, with the costs of `job`. REQUIRES: `graphs` are of a job that differs in
+// costs alone.
+TimedGraph TimeJob(const JobSpec& job, JobGraphs& graphs);
 
 // What a job comes to, for comparing it with another.
 struct TriedJob {

@@ -140,6 +140,23 @@ std::string FindBelow(const FieldTable& table, std::string_view key) {
   return "";
 }
 
+// Empty, or what is wrong with the value; then the member of `object` stays as it is.
+std::string SetValue(const ConfigNode& node, const FieldRow& row, void* object) {
+  ValueOrError parsed = ParseValue(node, row);
+  if (!parsed.error.empty() || row.kind != FieldKind::kChoice) {
+    if (parsed.error.empty()) row.set(object, parsed.value);
+    return std::move(parsed.error);
+  }
+  // A word may be another spelling of a choice ("bfloat16"); what counts is what is stored.
+  const FieldValue before = row.get(object);
+  if (row.set(object, parsed.value) &&
+      std::count(row.choices.begin(), row.choices.end(), ValueText(row, row.get(object))) > 0) {
+    return "";
+  }
+  row.set(object, before);
+  return Wrong(node, row, Nearest(node.text, row.choices)).error;
+}
+
 // Reads one mapping; nested mappings get a reader of their own.
 class MappingReader {
  public:
@@ -225,27 +242,10 @@ class MappingReader {
     const bool is_unset = entry != nullptr && entry->value.IsNull() && !row.is_required &&
                           std::holds_alternative<std::monostate>(row.get(table_.defaults));
     if (entry != nullptr && !is_unset) {
-      const std::string error = SetValue(row, entry->value);
+      const std::string error = SetValue(entry->value, row, object_);
       if (!error.empty()) Report(row, ValuePlace(*entry), error);
     }
     AddOrigin(row, entry);
-  }
-
-  // Empty, or what is wrong with the value; then the member keeps its default.
-  std::string SetValue(const FieldRow& row, const ConfigNode& node) {
-    ValueOrError parsed = ParseValue(node, row);
-    if (!parsed.error.empty() || row.kind != FieldKind::kChoice) {
-      if (parsed.error.empty()) row.set(object_, parsed.value);
-      return std::move(parsed.error);
-    }
-    // A word may be another spelling of a choice ("bfloat16"); what counts is what is stored.
-    const FieldValue before = row.get(object_);
-    if (row.set(object_, parsed.value) &&
-        std::count(row.choices.begin(), row.choices.end(), ValueText(row, row.get(object_))) > 0) {
-      return "";
-    }
-    row.set(object_, before);
-    return Wrong(node, row, Nearest(node.text, row.choices)).error;
   }
 
   void ReadNested(const FieldRow& row, const ConfigEntry* entry, const Place& around) {
@@ -321,6 +321,19 @@ void ReadFields(const ConfigNode& node, const FieldTable& table, const std::stri
                 void* object, FieldReading& reading, UnknownKeys unknown) {
   reading.given.emplace(path, node.place);
   MappingReader(table, path, object, reading, true).Read(node, unknown);
+}
+
+bool SetField(const ConfigNode& value, const FieldTable& table, std::string_view path,
+              void* object) {
+  const std::size_t dot = path.find('.');
+  const FieldRow* row = table.Find(path.substr(0, dot));
+  if (row == nullptr) return false;
+  if (row->kind == FieldKind::kStruct) {
+    return dot != std::string_view::npos &&
+           SetField(value, *row->nested, path.substr(dot + 1), row->child(object, 0));
+  }
+  const bool is_plain = row->kind != FieldKind::kReference && row->kind != FieldKind::kStructList;
+  return dot == std::string_view::npos && is_plain && SetValue(value, *row, object).empty();
 }
 
 std::string OriginText(const Place& place) {

@@ -47,6 +47,12 @@ void ReadStruct(const ConfigNode& node, const StructTable<S>& table, const std::
   ReadFields(node, table.fields(), path, &object, reading, unknown);
 }
 
+// Gives one field of a struct that was read another value, checked like a file's. `path` counts
+// from the table: "gpu.peak.bf16". False, with the struct as it was, when the table has no such
+// field, when it holds more than one value, or when the value is wrong.
+bool SetField(const ConfigNode& value, const FieldTable& table, std::string_view path,
+              void* object);
+
 // "job.yaml:12", "--set", "--nodes", "default" (an unknown place).
 std::string OriginText(const Place& place);
 

@@ -5,9 +5,13 @@
 namespace stepsim {
 
 std::vector<Interval> Union(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) {
+  const auto is_earlier = [](const Interval& a, const Interval& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-  });
+  };
+  // Kernels of one stream come in order.
+  if (!std::is_sorted(intervals.begin(), intervals.end(), is_earlier)) {
+    std::sort(intervals.begin(), intervals.end(), is_earlier);
+  }
   std::vector<Interval> merged;
   for (const Interval& interval : intervals) {
     if (interval.begin >= interval.end) continue;

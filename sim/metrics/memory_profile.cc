@@ -1,6 +1,7 @@
 #include "sim/metrics/memory_profile.h"
 
 #include <algorithm>
+#include <boost/sort/flat_stable_sort/flat_stable_sort.hpp>
 #include <cmath>
 #include <cstddef>
 #include <tuple>
@@ -16,16 +17,25 @@ struct Peak {
   const MemoryEvent* event = nullptr;
 };
 
-// What is there when the window begins counts as well, after what is freed at that time.
+// What is there when the window begins counts as well, after what is freed at that time. The
+// categories are taken in a second pass, once: most moments of a forward pass are a new peak.
 Peak PeakOfRank(const MemoryReplay& replay, RankId rank, const Window& window) {
   Peak peak;
+  std::size_t moments = 0, highest = 0;
   replay.Visit(rank, [&](const MemoryMoment& moment) {
+    ++moments;
     if (moment.time > window.end) return;
     const bool frees = moment.event == nullptr || moment.event->delta.value < 0;
     const bool is_before = moment.time < window.begin || (moment.time == window.begin && frees);
     if (!is_before && moment.total <= peak.total) return;
-    peak = {moment.now, moment.total, std::max(moment.time, window.begin),
-            is_before ? nullptr : moment.event};
+    highest = moments;
+    peak.total = moment.total;
+    peak.time = std::max(moment.time, window.begin);
+    peak.event = is_before ? nullptr : moment.event;
+  });
+  moments = 0;
+  replay.Visit(rank, [&](const MemoryMoment& moment) {
+    if (++moments == highest) peak.now = moment.now;
   });
   return peak;
 }
@@ -80,11 +90,13 @@ MemoryReplay::MemoryReplay(const TaskGraph& graph, const Timeline& timeline)
         {event.at_end ? timeline.end[event.task] : timeline.start[event.task], &event});
   }
   for (std::vector<Change>& changes : changes_) {
-    std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
-      const bool a_allocates = a.event->delta.value > 0;
-      const bool b_allocates = b.event->delta.value > 0;
-      return std::tie(a.time, a_allocates) < std::tie(b.time, b_allocates);
-    });
+    // Nearly sorted: each stream's are.
+    boost::sort::flat_stable_sort(
+        changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+          const bool a_allocates = a.event->delta.value > 0;
+          const bool b_allocates = b.event->delta.value > 0;
+          return std::tie(a.time, a_allocates) < std::tie(b.time, b_allocates);
+        });
   }
 }
 

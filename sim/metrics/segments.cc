@@ -8,8 +8,9 @@ namespace stepsim {
 namespace {
 
 void SortByStart(const Timeline& timeline, std::vector<TaskId>* tasks) {
-  std::stable_sort(tasks->begin(), tasks->end(),
-                   [&](TaskId a, TaskId b) { return timeline.start[a] < timeline.start[b]; });
+  const auto is_earlier = [&](TaskId a, TaskId b) { return timeline.start[a] < timeline.start[b]; };
+  if (std::is_sorted(tasks->begin(), tasks->end(), is_earlier)) return;  // those of one stream
+  std::stable_sort(tasks->begin(), tasks->end(), is_earlier);
 }
 
 class RankSplitter {

@@ -8,6 +8,9 @@
 #include "models/run_step.h"
 #include "models/simulate_job.h"
 #include "models/spec/check_job.h"
+#include "models/spec/remembering_source.h"
+#include "models/step_context.h"
+#include "models/study/prepared_step.h"
 #include "sim/metrics/build_report.h"
 #include "sim/metrics/memory_profile.h"
 #include "tests/support/shipped.h"
@@ -28,6 +31,23 @@ void Load(benchmark::State& state) {
   }
 }
 BENCHMARK(Load)->Unit(benchmark::kMicrosecond);
+
+// From files read once.
+void LoadVariant(benchmark::State& state) {
+  static const DirectoryConfigSource disk = testing::ShippedConfigs();
+  static const RememberingSource source(disk);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        LoadJob("llama-3.2-3b_ddp_16xa100", {"model.transformer.layers=96"}, source));
+  }
+}
+BENCHMARK(LoadVariant)->Unit(benchmark::kMicrosecond);
+
+void Context(benchmark::State& state) {
+  const Workload workload = BuildWorkload(TheJob().job);
+  for (auto _ : state) benchmark::DoNotOptimize(MakeStepContext(TheJob(), workload).gpus);
+}
+BENCHMARK(Context)->Unit(benchmark::kMicrosecond);
 
 void Check(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(IsPossible(TheJob().job));
@@ -100,6 +120,25 @@ void Memory(benchmark::State& state) {
   }
 }
 BENCHMARK(Memory)->Unit(benchmark::kMicrosecond);
+
+// One point of a sweep over a cost.
+void CostPoint(benchmark::State& state, const char* job, const Changes& sets) {
+  const ResolvedJob base = testing::LoadShipped(job, sets);
+  PreparedStep step(base);
+  double gbps = 50;
+  for (auto _ : state) {
+    gbps = gbps < 400 ? gbps + 1 : 50;
+    const auto point =
+        WithCosts(base.job, {"hardware.network.link.bandwidth=" + std::to_string(gbps) + " Gb/s"});
+    benchmark::DoNotOptimize(step.Try(*point).window);
+  }
+}
+BENCHMARK_CAPTURE(CostPoint, operators, "llama-3.2-3b_ddp_16xa100",
+                  Changes{"model.transformer.layers=96"})
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(CostPoint, operators_without_contention, "llama-3.2-3b_ddp_16xa100",
+                  Changes{"model.transformer.layers=96", "contention=off"})
+    ->Unit(benchmark::kMicrosecond);
 
 void Try(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(TryJob(TheJob().job).step);
