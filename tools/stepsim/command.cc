@@ -13,6 +13,12 @@ constexpr std::array kCommands = {
     Command{"run", "how long is a step, where is communication exposed, what MFU",
             "stepsim run gpt2_ddp_8xa100 --set network=ethernet-25g --export result.json",
             AddRunCommand},
+    Command{"sweep", "how does a step change over many values of its fields, on all cores",
+            "stepsim sweep gpt2_ddp_8xa100 --vary plan.ddp.bucket_cap_mb=1,5,25:400:x2 --export "
+            "curve.svg",
+            AddSweepCommand},
+    Command{"merge", "what do all shards of a sweep say together",
+            "stepsim merge out.*-of-8.jsonl --export out.csv --export out.svg", AddMergeCommand},
     Command{"cost", "how long does one collective, GEMM, attention or memory kernel take alone",
             "stepsim cost all_reduce --hardware dgx-h100 --nodes 2", AddCostCommand},
     Command{"validate", "how far from measurements are the predictions",

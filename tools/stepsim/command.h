@@ -40,6 +40,8 @@ struct Command {
 std::span<const Command> Commands();
 
 void AddRunCommand(CLI::App& app, const Session& session);
+void AddSweepCommand(CLI::App& app, const Session& session);
+void AddMergeCommand(CLI::App& app, const Session& session);
 void AddCostCommand(CLI::App& app, const Session& session);
 void AddValidateCommand(CLI::App& app, const Session& session);
 void AddScheduleCommand(CLI::App& app, const Session& session);
