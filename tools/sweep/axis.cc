@@ -217,10 +217,24 @@ class AxisReader {
       return;
     }
     const bool is_whole = std::abs(value) < 1e15 && value == std::floor(value);
-    const std::string text = unit() != Unit::kNone ? WriteQuantity(value, unit())
+    const std::string text = unit() != Unit::kNone ? Quantity(value, node.text)
                              : is_whole            ? fmt::format("{:.0f}", value)
                                                    : fmt::format("{}", value);
     if (problems_.empty()) AddValue(MakePlain(text, node.place));
+  }
+
+  // In the unit of the range's start, where that is exact.
+  std::string Quantity(double value, std::string_view range) const {
+    std::string_view start = Trim(range.substr(0, range.find(':')));
+    const std::size_t letter = start.find_last_of("0123456789. ");
+    const std::string_view name = start.substr(letter == std::string_view::npos ? 0 : letter + 1);
+    const ParsedQuantity one = ParseQuantity(fmt::format("1 {}", name), unit());
+    if (one.ok() && one.value > 0) {
+      std::string text = fmt::format("{:.15g} {}", value / one.value, name);
+      const ParsedQuantity back = ParseQuantity(text, unit());
+      if (back.ok() && back.value == value) return text;
+    }
+    return WriteQuantity(value, unit());
   }
 
   Axis& axis_;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "sim/base/nearest.h"
@@ -71,17 +72,22 @@ class CurveMaker {
     }
   }
 
-  // The last axis whose values are all numbers.
+  // The axis of numbers with the most values, of equal ones the last.
   void ChooseX() {
     std::vector<bool> has_text(header_.axes.size());
+    std::vector<std::set<std::string>> values(header_.axes.size());
     results_.VisitRows([&](const ResultRow& row) {
       for (std::size_t i = 0; i < row.resolved.size(); ++i) {
         if (!row.resolved[i]) has_text[i] = true;
+        values[i].insert(row.axes[i]);
       }
     });
     x_ = header_.axes.size() - 1;
+    std::size_t most = 0;
     for (std::size_t i = 0; i < has_text.size() && spec_.x.empty(); ++i) {
-      if (!has_text[i]) x_ = i;
+      if (has_text[i] || values[i].size() < most) continue;
+      x_ = i;
+      most = values[i].size();
     }
     if (!spec_.x.empty()) x_ = AxisIndex("curve.x", spec_.x);
     curve_.has_text_x = has_text[x_];
@@ -253,12 +259,31 @@ std::string FormatX(const Curve& curve, const CurvePoint& point) {
   return is_plain ? point.label : fmt::format("{} {}", point.label, curve.x_unit);
 }
 
+std::size_t BestSeries(const Curve& curve) {
+  const auto y = [&](std::size_t i) { return curve.series[i].points[curve.series[i].best].y; };
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < curve.series.size(); ++i) {
+    if (curve.more_is_better ? y(i) > y(best) : y(i) < y(best)) best = i;
+  }
+  return best;
+}
+
 std::string DescribeCurve(const Curve& curve) {
   std::string text = fmt::format("{} over {}", curve.y, curve.x);
   if (!curve.best_of.empty()) text += fmt::format(", best of {}", fmt::join(curve.best_of, ", "));
   text += "\n";
-  for (const CurveSeries& series : curve.series)
-    text += "  " + DescribeSeries(curve, series) + "\n";
+  const std::size_t shown = std::min(curve.series.size(), kMostShownSeries);
+  for (std::size_t i = 0; i < shown; ++i) {
+    text += fmt::format("  {}\n", DescribeSeries(curve, curve.series[i]));
+  }
+  if (shown < curve.series.size()) {
+    text += fmt::format("  ... and {} more curves; --export has them all\n",
+                        curve.series.size() - shown);
+  }
+  if (curve.series.size() > 1) {
+    text +=
+        fmt::format("  best of all: {}\n", DescribeSeries(curve, curve.series[BestSeries(curve)]));
+  }
   return text;
 }
 

@@ -50,6 +50,12 @@ Curve MakeCurve(const SweepResults& results, const CurveSpec& spec);
 std::string FormatY(const Curve& curve, double value);             // "1.43 s", "38.1 %", "61.2 GiB"
 std::string FormatX(const Curve& curve, const CurvePoint& point);  // "50 MiB"
 
+// Of the best point of all. REQUIRES: a series.
+std::size_t BestSeries(const Curve& curve);
+
+// Text and plot show the first so many.
+inline constexpr std::size_t kMostShownSeries = 12;
+
 // Best value and plateau of each series, one line each.
 std::string DescribeCurve(const Curve& curve);
 // Braille, with axes, at most `width` columns.

@@ -79,8 +79,11 @@ char LetterOf(const Curve& curve, std::size_t series) {
   return static_cast<char>('a' + series % kLetters);
 }
 
+std::size_t Shown(const Curve& curve) { return std::min(curve.series.size(), kMostShownSeries); }
+
 void Draw(const Curve& curve, const Scale& x, const Scale& y, Canvas& canvas) {
-  for (const CurveSeries& series : curve.series) {
+  for (std::size_t s = 0; s < Shown(curve); ++s) {
+    const CurveSeries& series = curve.series[s];
     const auto at_x = [&](const CurvePoint& p) { return x.At(p.x) * canvas.width(); };
     const auto at_y = [&](const CurvePoint& p) { return y.At(p.y) * canvas.height(); };
     for (std::size_t i = 0; i + 1 < series.points.size(); ++i) {
@@ -88,7 +91,7 @@ void Draw(const Curve& curve, const Scale& x, const Scale& y, Canvas& canvas) {
       canvas.Line(at_x(a), at_y(a), at_x(b), at_y(b));
     }
   }
-  for (std::size_t s = 0; s < curve.series.size(); ++s) {
+  for (std::size_t s = 0; s < Shown(curve); ++s) {
     const CurveSeries& series = curve.series[s];
     for (std::size_t i = 0; i < series.points.size(); ++i) {
       const CurvePoint& point = series.points[i];
@@ -145,7 +148,7 @@ std::string PlotCurve(const Curve& curve, std::size_t width) {
                               curve.is_log_x ? " (log)" : ""),
                   columns + kMargin);
   if (curve.series.size() == 1) return text;
-  for (std::size_t i = 0; i < curve.series.size(); ++i) {
+  for (std::size_t i = 0; i < Shown(curve); ++i) {
     text += fmt::format("  {} {}\n", LetterOf(curve, i), curve.series[i].name);
   }
   return text;

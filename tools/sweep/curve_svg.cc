@@ -21,6 +21,7 @@ constexpr double kLeft = 86, kTop = 52, kPlotWidth = 620, kPlotHeight = 360, kBo
 constexpr double kLegendRow = 34;
 constexpr double kLetterWidth = 6.6;  // of 12-pixel text, at most about
 constexpr std::size_t kTicks = 6;
+constexpr std::size_t kLongestLegend = 24;
 
 std::string Escape(std::string_view text) {
   std::string escaped;
@@ -51,7 +52,7 @@ class SvgWriter {
   std::string Write() {
     const double legend = LegendWidth();
     const double width = kLeft + kPlotWidth + 24 + legend;
-    const double rows = static_cast<double>(curve_.series.size());
+    const double rows = static_cast<double>(LegendRows());
     const double height = std::max(kTop + kPlotHeight + kBottom, kTop + rows * kLegendRow + 30);
     text_ = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
@@ -78,6 +79,8 @@ class SvgWriter {
     const CurvePoint& best = series.points[series.best];
     return fmt::format("best {} at {}", FormatY(curve_, best.y), FormatX(curve_, best));
   }
+
+  std::size_t LegendRows() const { return std::min(curve_.series.size(), kLongestLegend); }
 
   double LegendWidth() const {
     std::size_t longest = 0;
@@ -151,7 +154,7 @@ class SvgWriter {
 
   void DrawLegend() {
     const double left = kLeft + kPlotWidth + 24;
-    for (std::size_t i = 0; i < curve_.series.size(); ++i) {
+    for (std::size_t i = 0; i < LegendRows(); ++i) {
       const CurveSeries& series = curve_.series[i];
       const double y = kTop + static_cast<double>(i) * kLegendRow;
       text_ += fmt::format(
@@ -162,7 +165,12 @@ class SvgWriter {
       text_ +=
           Text(left + 30, y + 23, "start", BestText(series), " fill=\"#666\" font-size=\"11\"");
     }
-    const double y = kTop + static_cast<double>(curve_.series.size()) * kLegendRow + 12;
+    const double y = kTop + static_cast<double>(LegendRows()) * kLegendRow + 12;
+    if (LegendRows() < curve_.series.size()) {
+      text_ += Text(left, y + 16, "start",
+                    fmt::format("and {} more", curve_.series.size() - LegendRows()),
+                    " fill=\"#666\" font-size=\"11\"");
+    }
     text_ +=
         Text(left, y, "start", "ring: best; thick: within 1 %", " fill=\"#666\" font-size=\"11\"");
   }

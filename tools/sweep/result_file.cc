@@ -106,8 +106,8 @@ std::uint64_t ResultFile::CheckLines(const std::function<bool(std::uint64_t)>& i
       const auto index = IndexOf(line);
       if (!index || !is_next(*index)) {
         throw ConfigError(place,
-                          "found no row of this sweep, or one in the wrong place: the file "
-                          "was changed; --force begins it anew");
+                          "found no row of this sweep, or one in the wrong place, allowed: rows as "
+                          "they were written; --force begins the file anew");
       }
       ++rows;
     }

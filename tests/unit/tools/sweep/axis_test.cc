@@ -37,7 +37,8 @@ constexpr const char* kCap = "plan.ddp.bucket_cap_mb";
 constexpr const char* kMemory = "hardware.gpu.memory";
 
 TEST(Axis, AListMayHoldRanges) {
-  EXPECT_THAT(Values(kCap, "1,5,25:400:x2"), ElementsAre("1", "5", "25", "50", "100", "200", "400"));
+  EXPECT_THAT(Values(kCap, "1,5,25:400:x2"),
+              ElementsAre("1", "5", "25", "50", "100", "200", "400"));
   EXPECT_THAT(Values("nodes", " 1, 2 ,8"), ElementsAre("1", "2", "8"));
   EXPECT_THAT(Values("nodes", "[1, 2:4:+1]"), ElementsAre("1", "2", "3", "4"));
 }
@@ -60,7 +61,7 @@ TEST(Axis, QuantitiesKeepTheirUnits) {
   EXPECT_THAT(Values(kMemory, "40 GB:60 GB:+10GB"), ElementsAre("40 GB", "50 GB", "60 GB"));
   EXPECT_THAT(Values("network.link.bandwidth", "100 Gb/s:400 Gb/s:x2"),
               ElementsAre("100 Gb/s", "200 Gb/s", "400 Gb/s"));
-  EXPECT_THAT(ErrorOf(kMemory, "40:80:x2"), HasSubstr("GiB"));
+  EXPECT_THAT(ErrorOf(kMemory, "40:80 GiB:x2"), HasSubstr("GiB"));
 }
 
 TEST(Axis, NamesListsAndNull) {
@@ -70,9 +71,9 @@ TEST(Axis, NamesListsAndNull) {
   EXPECT_THAT(Values(kCap, "null,25"), ElementsAre("null", "25"));
   EXPECT_THAT(Values("plan.ddp.no_sync", "true,false"), ElementsAre("true", "false"));
   EXPECT_THAT(Values("plan.ddp.bucket_cap_mb_list", "[[1, 25], [1]]"),
-              ElementsAre("[1,25]", "[1]"));
+              ElementsAre("[1, 25]", "[1]"));
   EXPECT_THAT(Values("network", "{base: ethernet-10g, nics_per_node: 2},ethernet-25g"),
-              ElementsAre("{\"base\": \"ethernet-10g\",\"nics_per_node\": 2}", "ethernet-25g"));
+              ElementsAre("{\"base\": \"ethernet-10g\", \"nics_per_node\": 2}", "ethernet-25g"));
 }
 
 TEST(Axis, ValuesAreSeenByFiltersAndRows) {
@@ -101,7 +102,8 @@ TEST(Axis, WrongValuesAreNamed) {
 }
 
 TEST(Axis, RangesThatNeverEndAreNamed) {
-  for (const char* text : {"1:8:x1", "1:8:x0.5", "8:1:x2", "1:8:+0", "8:1:+1", "1:8:-1", "1:8:x-2"}) {
+  for (const char* text :
+       {"1:8:x1", "1:8:x0.5", "8:1:x2", "1:8:+0", "8:1:+1", "1:8:-1", "1:8:x-2"}) {
     EXPECT_THAT(ErrorOf("nodes", text), HasSubstr("never reaches its end")) << text;
   }
   EXPECT_THAT(ErrorOf(kCap, "1:1e8:+1"), HasSubstr("more than 10000000 values"));

@@ -37,7 +37,8 @@ std::vector<std::string> Points(const Sweep& sweep, const Shard& shard = {}) {
   std::vector<std::string> points;
   while (const auto index = sequence.Next()) {
     std::string text;
-    for (const AxisValue* value : grid.ValuesOf(*index)) text += (text.empty() ? "" : " ") + value->set;
+    for (const AxisValue* value : grid.ValuesOf(*index))
+      text += (text.empty() ? "" : " ") + value->set;
     points.push_back(text);
   }
   return points;
@@ -73,7 +74,8 @@ TEST(Sweep, FiltersThatContradictEachOtherAreNamed) {
 }
 
 TEST(Sweep, EveryPointIsInOneShard) {
-  const Sweep sweep = Read("axes: {nodes: 1:23:+1, plan.tensor_parallel: 1:17:+1}\nwhere: nodes != 5");
+  const Sweep sweep =
+      Read("axes: {nodes: 1:23:+1, plan.tensor_parallel: 1:17:+1}\nwhere: nodes != 5");
   const std::vector<std::string> all = Points(sweep);
   ASSERT_EQ(all.size(), 22u * 17);
   for (const std::uint64_t shards : {1, 2, 3, 7, 64, 373, 374, 375, 1000}) {
@@ -108,8 +110,9 @@ TEST(Sweep, SetBecomesSettings) {
   const Sweep sweep = Read(
       "axes: {nodes: 1}\nset: {network: 'ethernet-10g', plan.ddp.bucket_cap_mb_list: [1, 25], "
       "plan.ddp.no_sync: false}");
-  EXPECT_THAT(sweep.set, ElementsAre("network=\"ethernet-10g\"",
-                                     "plan.ddp.bucket_cap_mb_list=[1,25]", "plan.ddp.no_sync=false"));
+  EXPECT_THAT(sweep.set,
+              ElementsAre("network=\"ethernet-10g\"", "plan.ddp.bucket_cap_mb_list=[1, 25]",
+                          "plan.ddp.no_sync=false"));
 }
 
 TEST(Sweep, OptionsComeOnTopOfTheFile) {
