@@ -26,6 +26,8 @@ class SweepCommand : public Cli {
 const std::vector<std::string> kSweep = {
     "sweep",
     "lesson_bucketed",
+    "--set",
+    "nodes=2",
     "--vary",
     "plan.ddp.bucket_cap_mb=1,5,25:100:x2",
     "--vary",

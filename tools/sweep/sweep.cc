@@ -238,8 +238,30 @@ const StructTable<SweepSpec>& SweepFields() {
   return table;
 }
 
+namespace {
+
+// A list, or the one text that would be in it.
+void AllowText(ConfigNode& schema, std::string_view key) {
+  ConfigNode& property = schema.Find("properties")->value.Find(key)->value;
+  ConfigNode list = property;
+  list.Remove("description");
+  ConfigNode text = MakeMapping();
+  text.Set("type", {}, MakeText("string"));
+  ConfigNode any;
+  any.kind = ConfigNode::Kind::kSequence;
+  any.items = {std::move(list), std::move(text)};
+  property.Remove("type");
+  property.Remove("items");
+  property.Set("anyOf", {}, std::move(any));
+}
+
+}  // namespace
+
 std::string SweepSchema() {
   ConfigNode schema = FieldsSchema(SweepFields().fields(), SchemaMode::kWhole);
+  AllowText(schema, "where");
+  AllowText(schema, "metrics");
+  AllowText(schema.Find("properties")->value.Find("curve")->value, "series");
   ConfigNode root = MakeMapping();
   root.Set("$schema", {}, MakeText("http://json-schema.org/draft-07/schema#"));
   root.Set("title", {}, MakeText("stepsim sweep"));
