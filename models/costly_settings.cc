@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "models/simulate_job.h"
 #include "models/spec/check_job.h"
+#include "models/spec/gpu_generation.h"
 #include "models/spec/sharding.h"
 #include "sim/base/units.h"
 
@@ -18,6 +20,7 @@ struct CostlySetting {
   std::string_view change;
   bool (*applies)(const JobSpec&);
   void (*make)(JobSpec&);
+  bool is_risk = false;  // the change is what the setting may lead to, not what undoes it
 };
 
 // With several micro-steps.
@@ -25,6 +28,16 @@ bool Accumulates(const JobSpec& job, std::string_view strategy) {
   return Uses(job, strategy) && job.batch.gradient_accumulation_steps > 1;
 }
 bool HasCopies(const JobSpec& job) { return ShardingOf(job).replicas > 1; }
+
+// Megatron-LM's collectives beside the products of backward are launched first and have to get
+// their SMs first. Its launcher demands one queue for that, on GPUs before Blackwell.
+bool WantsOneQueue(const JobSpec& job) {
+  return Uses(job, "megatron") && job.plan.tensor_parallel > 1 && HidesInputGradients(job) &&
+         GenerationOf(job.hardware.gpu.compute_capability) < GpuGeneration::kBlackwell;
+}
+bool IsGiven(const JobSpec& job, std::string_view path) {
+  return std::find(job.given.begin(), job.given.end(), path) != job.given.end();
+}
 
 constexpr std::string_view kReduced = "gradients are reduced in each of {microsteps} micro-steps";
 constexpr std::string_view kGathered =
@@ -90,14 +103,30 @@ constexpr std::array kSettings = {
                   }},
     CostlySetting{"one hardware queue orders kernels and collectives (CUDA_DEVICE_MAX_CONNECTIONS)",
                   "host.max_connections: 32",
-                  [](const JobSpec& j) { return j.host.max_connections == 1; },
+                  [](const JobSpec& j) { return j.host.max_connections == 1 && !WantsOneQueue(j); },
                   [](JobSpec& j) { j.host.max_connections = 32; }},
+    CostlySetting{"one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS), which Megatron-LM demands for "
+                  "tensor parallelism before Blackwell, orders the other collectives as well",
+                  "host.max_connections: 32",
+                  [](const JobSpec& j) { return j.host.max_connections == 1 && WantsOneQueue(j); },
+                  [](JobSpec& j) { j.host.max_connections = 32; }},
+    CostlySetting{
+        "several hardware queues (CUDA_DEVICE_MAX_CONNECTIONS), where Megatron-LM demands "
+        "one for tensor parallelism before Blackwell: products may take the SMs first "
+        "and hide no collective",
+        "host.max_connections: 1",
+        [](const JobSpec& j) {
+          return j.host.max_connections > 1 && IsGiven(j, "host.max_connections") &&
+                 WantsOneQueue(j);
+        },
+        [](JobSpec& j) { j.plan.tensor.async_input_gradient = false; },
+        /*is_risk=*/true},
 };
 
 std::string Price(const TriedJob& now, const TriedJob& then, Bytes capacity) {
-  const double saved = ToSeconds(now.step - then.step) / ToSeconds(now.step);
-  std::string text = fmt::format("step {} -> {} (-{:.1f}%), memory {} -> {}", FormatTime(now.step),
-                                 FormatTime(then.step), saved * 100, FormatMemory(now.peak_memory),
+  const double change = ToSeconds(then.step - now.step) / ToSeconds(now.step);
+  std::string text = fmt::format("step {} -> {} ({:+.1f}%), memory {} -> {}", FormatTime(now.step),
+                                 FormatTime(then.step), change * 100, FormatMemory(now.peak_memory),
                                  FormatMemory(then.peak_memory));
   if (capacity.value > 0 && then.peak_memory > capacity) text += " (does not fit)";
   return text;
@@ -107,7 +136,7 @@ std::string Price(const TriedJob& now, const TriedJob& then, Bytes capacity) {
 
 void AddCostlySettings(const JobSpec& job, StepReport* report) {
   constexpr double kLeastSaving = 0.005;  // of the step
-  if (job.gpus() == 1 || Uses(job, "none")) return;
+  if (job.gpus() == 1 || !job.plan.communicates()) return;
   const TriedJob now{report->account().step, report->memory.total};
   for (const CostlySetting& setting : kSettings) {
     if (!setting.applies(job)) continue;
@@ -115,14 +144,16 @@ void AddCostlySettings(const JobSpec& job, StepReport* report) {
     setting.make(changed);
     if (!IsPossible(changed)) continue;
     const TriedJob then = TryJob(changed);
-    if (ToSeconds(now.step - then.step) < kLeastSaving * ToSeconds(now.step)) continue;
+    const Duration difference = setting.is_risk ? then.step - now.step : now.step - then.step;
+    if (ToSeconds(difference) < kLeastSaving * ToSeconds(now.step)) continue;
     const std::string what = fmt::format(
         fmt::runtime(setting.what), fmt::arg("microsteps", job.batch.gradient_accumulation_steps));
     std::string change(setting.change);
     for (const std::string& path : KeysToTakeOut(changed))
       change += fmt::format(", {}: null", path);
-    report->context.warnings.push_back(
-        fmt::format("{}: {} with {}", what, Price(now, then, job.memory_limit()), change));
+    report->context.warnings.push_back(fmt::format("{}: {} {} {}", what,
+                                                   Price(now, then, job.memory_limit()),
+                                                   setting.is_risk ? "without" : "with", change));
   }
 }
 

@@ -66,6 +66,12 @@ void AddHostWarning(const JobSpec& job, const HostPace& pace, StepReport* report
         fmt::format("the device waits {} for launches: the host starts each step with "
                     "an empty queue; what helps: {}",
                     FormatTime(host), Remedies(job)));
+  } else if (HostReadsExpertCounts(job)) {
+    if (ToSeconds(host) <= kNotableShare * report->step_time_s()) return;
+    warnings.push_back(
+        fmt::format("the device waits {} for launches: the host waits in every layer for the "
+                    "number of tokens of each expert; what helps: plan.expert.pad_to_capacity, {}",
+                    FormatTime(host), Remedies(job)));
   } else if (pace.is_slower()) {
     warnings.push_back(fmt::format(
         "launch-bound: the host takes {} to launch {}, the device could run them in {}; what "

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -77,6 +78,20 @@ constexpr std::array kChanges = {
     Change{"plan.fsdp2.shard_size=0",
            [](const JobSpec& j) { return Uses(j, "fsdp2") && ShardingOf(j).replicas > 1; },
            [](JobSpec& j) { j.plan.fsdp2.shard_size = 0; }},
+    Change{
+        "plan.tensor.sequence_parallel=true",
+        [](const JobSpec& j) { return j.plan.tensor_parallel > 1 && !j.plan.sequence_parallel(); },
+        [](JobSpec& j) { j.plan.tensor.sequence_parallel = true; }},
+    Change{"plan.pipeline.schedule=1f1b",
+           [](const JobSpec& j) {
+             return j.plan.pipeline_parallel > 1 && j.plan.pipeline.schedule == "gpipe";
+           },
+           [](JobSpec& j) { j.plan.pipeline.schedule = "1f1b"; }},
+    Change{"plan.pipeline.schedule=interleaved_1f1b",
+           [](const JobSpec& j) {
+             return j.plan.pipeline_parallel > 1 && j.plan.pipeline.schedule == "looped_bfs";
+           },
+           [](JobSpec& j) { j.plan.pipeline.schedule = "interleaved_1f1b"; }},
     Change{"recompute.granularity=selective",
            [](const JobSpec& j) {
              return IsTransformer(j) && !j.recompute.IsOn() &&
@@ -134,11 +149,13 @@ class Adviser {
   }
 
  private:
+  // Once: what was tried alone comes again as the first of several.
   TriedChange Measure(const JobSpec& changed, std::string settings) {
-    const TriedJob tried = TryJob(changed);
     for (const std::string& path : KeysToTakeOut(changed))
       settings += fmt::format(" {}=null", path);
-    TriedChange change{std::move(settings), tried.peak_memory, tried.step};
+    const auto [known, is_new] = tried_.try_emplace(settings);
+    if (is_new) known->second = TryJob(changed);
+    TriedChange change{std::move(settings), known->second.peak_memory, known->second.step};
     if (!is_any_ || change.needed < advice_.least.needed) advice_.least = change;
     is_any_ = true;
     return change;
@@ -172,7 +189,7 @@ class Adviser {
   // out again that are not needed.
   void TryTogether() {
     Steps steps;
-    Bytes needed = TryJob(job_).peak_memory;
+    Bytes needed = TryJob(job_).peak_memory;  // folded, without slow ranks
     const auto add_if_it_helps = [&](Step step, std::string_view replaces) {
       Steps more = steps;
       std::erase_if(more, [&](const Step& s) {
@@ -219,6 +236,7 @@ class Adviser {
 
   JobSpec job_;
   Bytes limit_;
+  std::map<std::string, TriedJob> tried_;  // by what was set
   MemoryAdvice advice_;
   bool is_any_ = false;
 };

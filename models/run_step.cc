@@ -9,6 +9,7 @@
 #include "models/simulate_job.h"
 #include "models/step_context.h"
 #include "models/step_trust.h"
+#include "models/uneven_ranks.h"
 #include "models/workload/workload.h"
 #include "sim/metrics/build_report.h"
 #include "sim/metrics/ceiling.h"
@@ -27,6 +28,7 @@ StepResult RunStep(const ResolvedJob& resolved) {
   const TaskCosts& costs = step.priced.costs;
   StepReport report = BuildReport(step.graph, costs, std::move(step.priced.choices), step.timeline,
                                   MakeStepContext(resolved, workload));
+  report.in_flight = InFlight(job, report.rank_infos);
   CheckMemoryFits(job, &report);  // does it fit, and what would make it?
   if (!step.pace.is_slower()) {
     // What is there to win?
@@ -35,6 +37,7 @@ StepResult RunStep(const ResolvedJob& resolved) {
   if (!job.host.synchronize) LimitCeilings(step.pace, &report);
   AddTrust(step.graph, step.priced, job, &report);  // how far is it to be trusted?
   AddHostWarning(job, step.pace, &report);
+  AddUnevenRanks(job, &report);     // does one rank stand for all?
   AddCostlySettings(job, &report);  // which settings cost time for nothing?
   return {std::move(step.graph), std::move(step.timeline), std::move(report)};
 }

@@ -5,6 +5,7 @@
 //   LastStepWindow(step.graph, step.timeline).length();  // the step's time
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -56,11 +57,13 @@ struct TimedGraph {
 // costs alone.
 TimedGraph TimeJob(const JobSpec& job, JobGraphs& graphs);
 
-// What a job comes to, for comparing it with another.
+// What a job comes to, for comparing it with another. A step with so many micro-steps that its
+// layers exceed `most_work` is carried on from two shorter ones: what each further micro-step adds.
 struct TriedJob {
   Duration step{};
   Bytes peak_memory;
 };
-TriedJob TryJob(const JobSpec& job);
+inline constexpr std::int64_t kMostTriedWork = 16'384;  // layers x micro-steps: about a second
+TriedJob TryJob(const JobSpec& job, std::int64_t most_work = kMostTriedWork);
 
 }  // namespace stepsim

@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "models/pipeline/replay.h"
 #include "models/spec/pipeline_rules.h"
+#include "models/topology/mesh.h"
 #include "models/workload/model_flops.h"
 #include "sim/base/units.h"
 
@@ -37,7 +40,7 @@ std::vector<StepContext::Assumption> Assumptions(const ResolvedJob& resolved) {
 
 // Where the times come from; how far to trust them is added once they are known (step_trust.h).
 std::string Confidence(const JobSpec& job) {
-  const bool communicates = job.plan.strategy != "none" && job.gpus() > 1;
+  const bool communicates = job.plan.communicates() && job.gpus() > 1;
   const std::size_t points = job.hardware.calibration.size();
   std::string text = fmt::format(
       "{} from preset '{}', {}", communicates ? "kernels and links" : "kernels", job.hardware.name,
@@ -72,6 +75,18 @@ std::optional<PipelineShape> PipelineOf(const JobSpec& job) {
 }
 
 }  // namespace
+
+std::vector<std::int32_t> InFlight(const JobSpec& job, const std::vector<RankInfo>& ranks) {
+  if (job.plan.pipeline_parallel == 1) return {};
+  const ScheduleReplay replay = Replay(ScheduleOf(job));
+  const Mesh mesh(job.plan, job.gpus());
+  std::vector<std::int32_t> in_flight;
+  for (const RankInfo& rank : ranks) {
+    const std::int64_t place = mesh.PlaceOf(rank.global_rank, MeshAxis::kPipeline);
+    in_flight.push_back(replay.ranks[static_cast<std::size_t>(place)].peak_live);
+  }
+  return in_flight;
+}
 
 StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workload) {
   const JobSpec& job = resolved.job;

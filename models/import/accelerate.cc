@@ -14,106 +14,11 @@
 #include <utility>
 #include <vector>
 
-#include "models/import/key_reader.h"
+#include "models/import/accelerate_keys.h"
 #include "sim/config/read_config.h"
 
 namespace stepsim {
 namespace {
-
-constexpr std::string_view kWhere = "where processes start";
-constexpr std::string_view kTpu = "only on TPUs";
-
-std::vector<KeyRow> RunRows() {
-  return {
-      Reads("distributed_type"),
-      Reads("num_machines"),
-      Reads("num_processes"),
-      Reads("mixed_precision"),
-      Reads("dynamo_backend"),
-      Reads("dynamo_config.dynamo_backend"),
-      Reads("dynamo_config.backend"),
-      NoEffect("dynamo_config.*", "details of the compiler"),
-      Refuses("use_cpu", {"false", "no"}, "training on CPUs"),
-      Refuses("fp8_config", {}, "fp8"),
-      Refuses("tp_config", {}, "tensor parallelism"),
-      Refuses("parallelism_config", {}, "Accelerate's mesh of several dimensions"),
-      NoEffect("ipex_config.*", "only on CPUs"),
-      NoEffect("mpirun_config.*", kWhere),
-      NoEffect("compute_environment", kWhere),
-      NoEffect("debug", "debugging"),
-      NoEffect("enable_cpu_affinity", kWhere),
-      NoEffect("gpu_ids", kWhere),
-      NoEffect("machine_rank", kWhere),
-      NoEffect("main_process_ip", kWhere),
-      NoEffect("main_process_port", kWhere),
-      NoEffect("main_training_function", kWhere),
-      NoEffect("rdzv_backend", kWhere),
-      NoEffect("same_network", kWhere),
-      NoEffect("deepspeed_hostfile", kWhere),
-      NoEffect("command_file", kTpu),
-      NoEffect("commands", kTpu),
-      NoEffect("downcast_bf16", kTpu),
-      NoEffect("tpu_name", kTpu),
-      NoEffect("tpu_zone", kTpu),
-      NoEffect("tpu_env", kTpu),
-      NoEffect("tpu_vm", kTpu),
-      NoEffect("tpu_use_cluster", kTpu),
-      NoEffect("tpu_use_sudo", kTpu),
-  };
-}
-
-std::vector<KeyRow> FsdpRows() {
-  return {
-      Reads("fsdp_config.fsdp_version"),
-      Reads("fsdp_config.fsdp_sharding_strategy"),
-      Reads("fsdp_config.fsdp_reshard_after_forward"),
-      Reads("fsdp_config.fsdp_backward_prefetch"),
-      Reads("fsdp_config.fsdp_backward_prefetch_policy"),
-      Reads("fsdp_config.fsdp_forward_prefetch"),
-      Reads("fsdp_config.fsdp_limit_all_gathers"),
-      Reads("fsdp_config.fsdp_auto_wrap_policy"),
-      Reads("fsdp_config.fsdp_min_num_params"),
-      Reads("fsdp_config.fsdp_activation_checkpointing"),
-      Refuses("fsdp_config.fsdp_offload_params", {"false"}, "offloading"),
-      NoEffect("fsdp_config.fsdp_transformer_layer_cls_to_wrap", "every layer is wrapped"),
-      NoEffect("fsdp_config.fsdp_state_dict_type", "checkpoints"),
-      NoEffect("fsdp_config.fsdp_cpu_ram_efficient_loading", "start of the training"),
-      NoEffect("fsdp_config.fsdp_sync_module_states", "start of the training"),
-      NoEffect("fsdp_config.fsdp_use_orig_params", "which tensors the optimizer sees"),
-  };
-}
-
-std::vector<KeyRow> OtherLibraryRows() {
-  return {
-      Reads("deepspeed_config.deepspeed_config_file"),
-      Reads("deepspeed_config.zero_stage"),
-      Reads("deepspeed_config.gradient_accumulation_steps"),
-      Reads("deepspeed_config.gradient_clipping"),
-      Refuses("deepspeed_config.offload_optimizer_device", {"none"}, "offloading"),
-      Refuses("deepspeed_config.offload_param_device", {"none"}, "offloading"),
-      NoEffect("deepspeed_config.offload_optimizer_nvme_path", "only with offloading"),
-      NoEffect("deepspeed_config.offload_param_nvme_path", "only with offloading"),
-      NoEffect("deepspeed_config.zero3_init_flag", "start of the training"),
-      NoEffect("deepspeed_config.zero3_save_16bit_model", "checkpoints"),
-      NoEffect("deepspeed_config.deepspeed_multinode_launcher", kWhere),
-      NoEffect("deepspeed_config.deepspeed_hostfile", kWhere),
-      NoEffect("deepspeed_config.deepspeed_inclusion_filter", kWhere),
-      NoEffect("deepspeed_config.deepspeed_exclusion_filter", kWhere),
-      Refuses("deepspeed_config.deepspeed_moe_layer_cls_names", {}, "mixtures of experts"),
-      Reads("megatron_lm_config.megatron_lm_gradient_clipping"),
-      Reads("megatron_lm_config.megatron_lm_num_micro_batches"),
-      Reads("megatron_lm_config.megatron_lm_recompute_activations"),
-      Reads("megatron_lm_config.megatron_lm_use_distributed_optimizer"),
-      Takes("megatron_lm_config.megatron_lm_tp_degree", "plan.tensor_parallel"),
-      Takes("megatron_lm_config.megatron_lm_pp_degree", "plan.pipeline_parallel"),
-      Reads("megatron_lm_config.megatron_lm_sequence_parallelism"),
-  };
-}
-
-const std::vector<KeyRow>& Rows() {
-  static const std::vector<KeyRow> rows = Joined({RunRows(), FsdpRows(), OtherLibraryRows()});
-  return rows;
-}
 
 // A table of a library that is not used: its keys ask for nothing.
 struct Library {
@@ -127,7 +32,7 @@ class AccelerateReader {
  public:
   AccelerateReader(const ConfigNode& root, const ImportSurroundings& surroundings, ImportedJob& job,
                    Diagnostics& problems)
-      : keys_(root, Rows(), job, problems),
+      : keys_(root, AccelerateRows(), job, problems),
         surroundings_(surroundings),
         job_(job),
         problems_(problems) {}
@@ -141,7 +46,8 @@ class AccelerateReader {
                                    WordPair{"FSDP", "fsdp"}, WordPair{"DEEPSPEED", "deepspeed"},
                                    WordPair{"MEGATRON_LM", "megatron"}};
     const std::string type = keys_.Word("distributed_type", "", kTypes);
-    if (type == "none" || type == "ddp") keys_.Set("plan.strategy", type, "distributed_type");
+    ReadMesh(type);
+    if (type == "none" || type == "ddp") SetReplicas(type);
     if (type == "fsdp") ReadFsdp();
     if (type == "deepspeed") ReadDeepspeed();
     if (type == "megatron") ReadMegatron();
@@ -186,6 +92,96 @@ class AccelerateReader {
         keys_.FirstOf({"dynamo_backend", "dynamo_config.dynamo_backend", "dynamo_config.backend"});
     constexpr std::array kBackends = {WordPair{"NO", "eager"}, WordPair{"INDUCTOR", "compiled"}};
     if (!key.empty()) keys_.Set("kernels", keys_.Word(key, "eager", kBackends), key);
+  }
+
+  // ---- The mesh ----
+
+  struct Mesh {
+    std::int64_t replicate = 1, shard = 1, tensor = 1, context = 1;
+  };
+
+  std::string MeshKey(std::string_view name) const {
+    return fmt::format("{}.{}_{}", kMesh, kMesh, name);
+  }
+
+  std::int64_t Size(std::string_view name) {
+    constexpr std::int64_t kMost = 10'000;  // the product of four stays below 2^63
+    const std::string key = MeshKey(name);
+    const std::int64_t size = keys_.Count(key, 1);
+    if (size >= 1 && size <= kMost) return size;
+    keys_.Report(key, fmt::format("found {}, allowed: a whole number from 1 to {}", size, kMost));
+    return 1;
+  }
+
+  // Without the table the library shards over all.
+  void ReadMesh(std::string_view type) {
+    constexpr std::string_view kUse = "use_parallelism_config";
+    if (keys_.Find(kMesh) == nullptr) {
+      if (keys_.Find(kUse) != nullptr) keys_.AddUnused(kUse, "only with parallelism_config");
+      return;
+    }
+    if (!keys_.Flag(kUse, true)) return keys_.AddUnused(kMesh, "off");
+    mesh_ = {Size("dp_replicate_size"), Size("dp_shard_size"), Size("tp_size"), Size("cp_size")};
+    has_mesh_ = true;
+    if (type != "fsdp" && type != "ddp") {
+      return keys_.Report("distributed_type",
+                          fmt::format("found {} beside {}, allowed: FSDP with fsdp_version 2, or "
+                                      "MULTI_GPU",
+                                      keys_.Word("distributed_type", "none"), kMesh));
+    }
+    CheckMesh(type);
+    SetTensor();
+    SetContext();
+  }
+
+  // Accelerate's own rules.
+  void CheckMesh(std::string_view type) {
+    const std::int64_t ranks = mesh_.replicate * mesh_.shard * mesh_.tensor * mesh_.context;
+    const std::int64_t processes = keys_.Count("num_processes", -1);
+    if (processes > 0 && ranks != processes) {
+      keys_.Report(
+          "num_processes",
+          fmt::format("found {}, allowed: dp_replicate_size x dp_shard_size x tp_size x "
+                      "cp_size of {} ({} x {} x {} x {})",
+                      processes, kMesh, mesh_.replicate, mesh_.shard, mesh_.tensor, mesh_.context));
+    }
+    if (mesh_.replicate > 1 && mesh_.shard == 1 && mesh_.tensor * mesh_.context > 1) {
+      keys_.Report(MeshKey("dp_replicate_size"),
+                   "found replicas without shards beside tp_size or cp_size, allowed: "
+                   "dp_shard_size above 1, or 1 replica");
+    }
+    if (type == "fsdp" ? keys_.Count(Fsdp("version"), 1) == 2 : mesh_.shard * mesh_.context == 1) {
+      return;
+    }
+    keys_.Report(kMesh,
+                 "found with another library than FSDP2, allowed: distributed_type FSDP "
+                 "with fsdp_version 2");
+  }
+
+  // Hugging Face's plans cut by column and row and leave sequences whole; the head is gathered.
+  void SetTensor() {
+    if (mesh_.tensor == 1) return;
+    const std::string key = MeshKey("tp_size");
+    keys_.Set("plan.tensor_parallel", mesh_.tensor, key);
+    keys_.Set("plan.tensor.sequence_parallel", "false", key);
+    keys_.Set("plan.tensor.vocabulary_parallel_loss", "false", key);
+  }
+
+  void SetContext() {
+    const std::string strategy = MeshKey("cp_comm_strategy");
+    if (mesh_.context == 1) {
+      if (keys_.Find(strategy) != nullptr) keys_.AddUnused(strategy, "only with cp_size above 1");
+      return;
+    }
+    constexpr std::array kStrategies = {WordPair{"allgather", "all_gather"},
+                                        WordPair{"alltoall", "p2p"}};
+    keys_.Set("plan.context_parallel", mesh_.context, MeshKey("cp_size"));
+    keys_.Set("plan.context.comm_type", keys_.Word(strategy, "all_gather", kStrategies), strategy);
+  }
+
+  void SetReplicas(const std::string& type) {
+    const bool is_alone = has_mesh_ && mesh_.replicate == 1;
+    keys_.Set("plan.strategy", is_alone ? "none" : type, "distributed_type");
   }
 
   // ---- FSDP ----
@@ -257,6 +253,9 @@ class AccelerateReader {
     const std::string reshard = Fsdp("reshard_after_forward");
     const std::string strategy = Fsdp("sharding_strategy");
     const std::string& key = keys_.Find(reshard) == nullptr ? strategy : reshard;
+    if (mesh_.replicate > 1) {
+      keys_.Set("plan.fsdp2.shard_size", mesh_.shard * mesh_.context, MeshKey("dp_replicate_size"));
+    }
     keys_.Set("plan.fsdp2.reshard_after_forward", keys_.Word(key, "true", kReshard), key);
     for (const char* old : {"backward_prefetch", "backward_prefetch_policy", "forward_prefetch",
                             "limit_all_gathers"}) {
@@ -373,7 +372,11 @@ class AccelerateReader {
     job_.remarks.push_back(fmt::format("clipping of the gradients ({}) is not simulated", key));
   }
 
+  static constexpr std::string_view kMesh = "parallelism_config";
+
   KeyReader keys_;
+  Mesh mesh_;
+  bool has_mesh_ = false;
   const ImportSurroundings& surroundings_;
   ImportedJob& job_;
   Diagnostics& problems_;

@@ -34,7 +34,9 @@ bool IsBreak(char c) {
 // Cuts a text into words as a shell does, so far as arguments need it.
 class WordReader {
  public:
-  WordReader(std::string_view text, Place place) : text_(text), place_(std::move(place)) {}
+  // `has_commands`: brackets and the like end a word; inside a quoted value they are part of it.
+  WordReader(std::string_view text, Place place, bool has_commands)
+      : text_(text), place_(std::move(place)), has_commands_(has_commands) {}
 
   // False at the end.
   bool Next(Word& word) {
@@ -42,12 +44,12 @@ class WordReader {
     word.begins_line = SkipToWord();
     word.place = place_;
     if (at_ >= text_.size()) return false;
-    if (IsBreak(text_[at_])) {
+    if (Breaks()) {
       word.is_break = true;
       Step();
       return true;
     }
-    while (at_ < text_.size() && !IsBlank(text_[at_]) && !IsBreak(text_[at_])) ReadPiece(word);
+    while (at_ < text_.size() && !IsBlank(text_[at_]) && !Breaks()) ReadPiece(word);
     return true;
   }
 
@@ -60,6 +62,8 @@ class WordReader {
     }
     ++at_;
   }
+
+  bool Breaks() const { return has_commands_ && IsBreak(text_[at_]); }
 
   bool IsContinuation() const {
     return text_[at_] == '\\' && at_ + 1 < text_.size() &&
@@ -139,6 +143,7 @@ class WordReader {
   std::string_view text_;
   std::size_t at_ = 0;
   Place place_;
+  bool has_commands_;
 };
 
 // The name in front of '=' or '+=', "" when the word is no assignment.
@@ -163,7 +168,7 @@ class ArgumentReader {
   }
 
   void Read(std::string_view text, const Place& place, bool is_inside = false) {
-    WordReader words(text, place);
+    WordReader words(text, place, /*has_commands=*/!is_inside);
     Word word;
     while (words.Next(word)) {
       if (++words_ > kMostWords) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "models/import/key_reader.h"
+#include "models/import/deepspeed_keys.h"
 #include "sim/config/read_config.h"
 
 namespace stepsim {
@@ -19,151 +19,6 @@ namespace {
 
 constexpr std::string_view kZero = "zero_optimization";
 constexpr std::string_view kStage = "zero_optimization.stage";
-
-// ZeRO's own knobs have the same names in a job.
-std::vector<KeyRow> ZeroRows() {
-  return {
-      Reads(kStage),
-      Takes("zero_optimization.overlap_comm", "plan.zero.overlap_comm"),
-      Reads("zero_optimization.reduce_bucket_size"),
-      Takes("zero_optimization.allgather_bucket_size", "plan.zero.allgather_bucket_size"),
-      Takes("zero_optimization.allgather_partitions", "plan.zero.allgather_partitions"),
-      Takes("zero_optimization.reduce_scatter", "plan.zero.reduce_scatter"),
-      Takes("zero_optimization.use_multi_rank_bucket_allreduce",
-            "plan.zero.use_multi_rank_bucket_allreduce"),
-      Takes("zero_optimization.contiguous_gradients", "plan.zero.contiguous_gradients"),
-      Takes("zero_optimization.round_robin_gradients", "plan.zero.round_robin_gradients"),
-      Reads("zero_optimization.stage3_prefetch_bucket_size"),
-      Takes("zero_optimization.stage3_max_live_parameters", "plan.zero.stage3_max_live_parameters"),
-      Takes("zero_optimization.stage3_max_reuse_distance", "plan.zero.stage3_max_reuse_distance"),
-      Reads("zero_optimization.stage3_param_persistence_threshold"),
-      Takes("zero_optimization.stage3_module_granularity_threshold",
-            "plan.zero.stage3_module_granularity_threshold"),
-      Takes("zero_optimization.stage3_allgather_sequential",
-            "plan.zero.stage3_allgather_sequential"),
-      Reads("zero_optimization.sub_group_size"),
-      Takes("zero_optimization.zero_hpz_partition_size", "plan.zero.zero_hpz_partition_size"),
-      Refuses("zero_optimization.offload_param.device", {"none"}, "offloading"),
-      Refuses("zero_optimization.offload_optimizer.device", {"none"}, "offloading"),
-      NoEffect("zero_optimization.offload_param.*", "only with offloading"),
-      NoEffect("zero_optimization.offload_optimizer.*", "only with offloading"),
-      Refuses("zero_optimization.cpu_offload", {"false"}, "offloading"),
-      Refuses("zero_optimization.cpu_offload_param", {"false"}, "offloading"),
-      NoEffect("zero_optimization.cpu_offload_use_pin_memory", "only with offloading"),
-      Refuses("zero_optimization.zenflow", {}, "ZenFlow"),
-      Refuses("zero_optimization.zero_quantized_weights", {"false"}, "quantised gathers"),
-      Refuses("zero_optimization.zero_quantized_nontrainable_weights", {"false"},
-              "quantised weights"),
-      Refuses("zero_optimization.zero_quantized_gradients", {"false"}, "quantised reductions"),
-      Refuses("zero_optimization.zeropp_loco_param", {}, "quantised reductions"),
-      Refuses("zero_optimization.mics_shard_size", {"-1"}, "MiCS"),
-      Refuses("zero_optimization.mics_hierarchical_params_gather", {"false"}, "MiCS"),
-      Refuses("zero_optimization.legacy_stage1", {"false"}, "the old stage 1"),
-      Refuses("zero_optimization.stage3_use_all_reduce_for_fetch_params", {"false"},
-              "gathers by all_reduce"),
-      Refuses("zero_optimization.stage3_model_persistence_threshold", {"9223372036854775807"},
-              "a bound on what persists"),
-      Refuses("zero_optimization.leaf_module", {},
-              "leaf modules by their class; plan.zero.stage3_leaf_modules=layers says that every "
-              "layer is one"),
-      NoEffect("zero_optimization.stage3_partition_stream_chunk_size", "start of the training"),
-      NoEffect("zero_optimization.stage3_gather_16bit_weights_on_model_save", "checkpoints"),
-      NoEffect("zero_optimization.stage3_gather_fp16_weights_on_model_save", "checkpoints"),
-      NoEffect("zero_optimization.load_from_fp32_weights", "checkpoints"),
-      NoEffect("zero_optimization.elastic_checkpoint", "checkpoints"),
-      NoEffect("zero_optimization.pipeline_loading_checkpoint", "checkpoints"),
-      NoEffect("zero_optimization.ignore_unused_parameters", "checks"),
-      NoEffect("zero_optimization.enable_sanity_checks", "checks"),
-      NoEffect("zero_optimization.log_trace_cache_warnings", "logging"),
-      NoEffect("zero_optimization.override_module_apply", "start of the training"),
-      NoEffect("zero_optimization.memory_efficient_linear", "what autograd keeps of a linear"),
-  };
-}
-
-std::vector<KeyRow> StepRows() {
-  return {
-      Reads("train_batch_size"),
-      Reads("train_micro_batch_size_per_gpu"),
-      Reads("gradient_accumulation_steps"),
-      Reads("bf16.enabled"),
-      Reads("bfloat16.enabled"),
-      Reads("fp16.enabled"),
-      Refuses("fp16.auto_cast", {"false"}, "autocast inside DeepSpeed"),
-      Refuses("fp16.fp16_master_weights_and_grads", {"false"}, "16-bit master weights"),
-      NoEffect("fp16.*", "loss scaling"),
-      NoEffect("bf16.*", "how 16-bit gradients are kept"),
-      Refuses("amp.enabled", {"false"}, "Apex AMP"),
-      NoEffect("amp.*", "only with amp"),
-      Refuses("torch_autocast.enabled", {"false"}, "autocast inside DeepSpeed"),
-      NoEffect("torch_autocast.*", "only with torch_autocast"),
-      Takes("communication_data_type", "plan.zero.communication_data_type",
-            {{"fp16", "fp16"}, {"bf16", "bf16"}, {"fp32", "fp32"}}),
-      Reads("data_types.grad_accum_dtype"),
-      Reads("optimizer.type"),
-      Reads("optimizer.params"),
-      Refuses("optimizer.legacy_fusion", {"false"}, "the old fused optimizer"),
-      Reads("gradient_clipping"),
-      Reads("wall_clock_breakdown"),
-      NoEffect("prescale_gradients", "numbers of the gradients"),
-      NoEffect("gradient_predivide_factor", "numbers of the gradients"),
-      Refuses("sparse_gradients", {"false"}, "sparse gradients"),
-      Refuses("disable_allgather", {"false"}, "a step without gathers"),
-      Refuses("graph_harvesting", {"false"}, "CUDA graphs inside DeepSpeed"),
-      Refuses("compile.deepcompile", {"false"}, "DeepCompile"),
-      NoEffect("compile.*", "only with deepcompile"),
-      Refuses("activation_checkpointing.partition_activations", {"false"},
-              "partitioned activations"),
-      Refuses("activation_checkpointing.cpu_checkpointing", {"false"}, "offloading"),
-      NoEffect("activation_checkpointing.*", "the script says whether it recomputes"),
-      Refuses("sequence_parallel_size", {"1"}, "sequence parallelism"),
-      NoEffect("seq_parallel_communication_data_type", "only with sequence parallelism"),
-      Refuses("tensor_parallel.autotp_size", {"0", "1"}, "tensor parallelism"),
-      NoEffect("tensor_parallel.*", "only with tensor parallelism"),
-      NoEffect("pipeline.*", "only with pipeline parallelism"),
-  };
-}
-
-std::vector<KeyRow> OtherRows() {
-  return {
-      NoEffect("scheduler.*", "learning rate"),
-      NoEffect("steps_per_print", "logging"),
-      NoEffect("dump_state", "logging"),
-      NoEffect("memory_breakdown", "logging"),
-      NoEffect("tensorboard.*", "logging"),
-      NoEffect("wandb.*", "logging"),
-      NoEffect("csv_monitor.*", "logging"),
-      NoEffect("comet.*", "logging"),
-      NoEffect("monitor_config.*", "logging"),
-      NoEffect("comms_logger.*", "logging"),
-      NoEffect("flops_profiler.*", "profiling"),
-      NoEffect("checkpoint.*", "checkpoints"),
-      NoEffect("nebula.*", "checkpoints"),
-      NoEffect("autotuning.*", "start of the training"),
-      NoEffect("elasticity.*", "start of the training"),
-      NoEffect("aio.*", "only with offloading"),
-      NoEffect("dataloader_drop_last", "data"),
-      NoEffect("zero_allow_untested_optimizer", "checks"),
-      NoEffect("zero_force_ds_cpu_optimizer", "only with offloading"),
-      Refuses("curriculum_learning.enabled", {"false"}, "curricula"),
-      NoEffect("curriculum_learning.*", "only with curricula"),
-      Refuses("data_efficiency.enabled", {"false"}, "data efficiency"),
-      NoEffect("data_efficiency.*", "only with data efficiency"),
-      Refuses("progressive_layer_drop.enabled", {"false"}, "layers that are dropped"),
-      NoEffect("progressive_layer_drop.*", "only with layers that are dropped"),
-      Refuses("eigenvalue.enabled", {"false"}, "eigenvalues"),
-      NoEffect("eigenvalue.*", "only with eigenvalues"),
-      Refuses("hybrid_engine.enabled", {"false"}, "the hybrid engine"),
-      NoEffect("hybrid_engine.*", "only with the hybrid engine"),
-      Refuses("compression_training", {}, "compression"),
-      Refuses("quantize_training", {}, "quantised training"),
-      Refuses("sparse_attention", {}, "sparse attention"),
-  };
-}
-
-const std::vector<KeyRow>& Rows() {
-  static const std::vector<KeyRow> rows = Joined({ZeroRows(), StepRows(), OtherRows()});
-  return rows;
-}
 
 // Sizes for which Hugging Face's Trainer has a rule, h being the hidden size.
 struct FilledIn {
@@ -176,7 +31,7 @@ constexpr std::array kFilledIn = {FilledIn{"reduce_bucket_size", "h x h"},
 class DeepspeedReader {
  public:
   DeepspeedReader(const ConfigNode& root, ImportedJob& job, Diagnostics& problems)
-      : keys_(root, Rows(), job, problems), job_(job) {}
+      : keys_(root, DeepspeedRows(), job, problems), job_(job) {}
 
   void Read() {
     keys_.ReadRows();
@@ -186,6 +41,10 @@ class DeepspeedReader {
     ReadBatch();
     ReadPrecision();
     ReadOptimizer();
+    ReadTensor();
+    ReadSequence();
+    ReadPipeline();
+    ReadClipping();
     ReadRemarks();
   }
 
@@ -293,11 +152,134 @@ class DeepspeedReader {
     if (params != nullptr) keys_.AddUnused("optimizer.params", "the optimizer's numbers");
   }
 
-  void ReadRemarks() {
-    const ConfigNode* clipping = keys_.Find("gradient_clipping");
-    if (clipping != nullptr && clipping->text != "0" && clipping->text != "0.0") {
+  // ---- Model parallelism ----
+
+  // 1 where the key is missing, or neutral and noted, or wrong and reported.
+  std::int64_t Degree(std::string_view key, std::string_view field) {
+    constexpr std::int64_t kMost = 1'000'000;
+    if (keys_.Find(key) == nullptr) return 1;
+    if (keys_.IsAuto(key)) {
+      keys_.Need(field, "1", key);
+      return 1;
+    }
+    const std::int64_t degree = keys_.Count(key, 1);
+    if (degree < 0 || degree > kMost) {
+      keys_.Report(key,
+                   fmt::format("found {}, allowed: a whole number from 0 to {}", degree, kMost));
+      return 1;
+    }
+    if (degree <= 1) {
+      keys_.AddUnused(key, "one part");
+      return 1;
+    }
+    keys_.Set(field, degree, key);
+    return degree;
+  }
+
+  // AutoTP: layers cut by column and row, whole sequences, a whole head; every sum is waited for.
+  void ReadTensor() {
+    constexpr std::string_view kDegree = "tensor_parallel.autotp_size";
+    constexpr std::string_view kOverlap = "tensor_parallel.tp_overlap_comm";
+    tensor_ = Degree(kDegree, "plan.tensor_parallel");
+    if (tensor_ == 1) {
+      if (keys_.Find(kOverlap) != nullptr) {
+        keys_.AddUnused(kOverlap, "only with tensor parallelism");
+      }
+      return;
+    }
+    if (keys_.Count(kStage, 0) == 3) {
+      keys_.Report(kDegree, fmt::format("found {} with zero_optimization.stage 3, allowed: 0, or "
+                                        "stage 1 or 2, as DeepSpeed's AutoTP wants it",
+                                        tensor_));
+    }
+    keys_.Set("plan.tensor.sequence_parallel", "false", kDegree);
+    keys_.Set("plan.tensor.vocabulary_parallel_loss", "false", kDegree);
+    keys_.Set("plan.tensor.async_input_gradient", keys_.Flag(kOverlap, false) ? "true" : "false",
+              keys_.Find(kOverlap) != nullptr ? kOverlap : kDegree);
+  }
+
+  // Ulysses: ranks swap sequence for heads around attention.
+  void ReadSequence() {
+    constexpr std::string_view kDegree = "sequence_parallel_size";
+    constexpr std::string_view kType = "seq_parallel_communication_data_type";
+    sequence_ = Degree(kDegree, "plan.context_parallel");
+    if (sequence_ > 1) {
+      keys_.Set("plan.context.comm_type", "a2a", kDegree);
+      keys_.Set("plan.context.load_balance", "false", kDegree);
+    }
+    if (keys_.Find(kType) == nullptr) return;
+    keys_.AddUnused(kType, sequence_ > 1 ? "ZeRO reduces in communication_data_type"
+                                         : "only with sequence parallelism");
+  }
+
+  // PipelineModule: 1F1B; it counts its list of modules, in which embedding and head are one each,
+  // or their parameters, or those of some classes.
+  void ReadPipeline() {
+    if (keys_.Find("pipeline") == nullptr) return;
+    const std::string_view stages = keys_.FirstOf({"pipeline.stages", "pipeline.num_stages"});
+    const std::string_view method =
+        keys_.FirstOf({"pipeline.partition", "pipeline.partition_method"});
+    constexpr std::string_view kInterval = "pipeline.activation_checkpoint_interval";
+    if (!stages.empty()) pipeline_ = Degree(stages, "plan.pipeline_parallel");
+    if (pipeline_ == 1) {
+      for (const std::string_view key : {method, kInterval, kPipeCut, kGradientsCut}) {
+        if (!key.empty() && keys_.Find(key) != nullptr) {
+          keys_.AddUnused(key, "only with pipeline parallelism (pipeline.stages)");
+        }
+      }
+      return;
+    }
+    ReadPartition(method);
+    const std::int64_t interval = keys_.Count(kInterval, 0);
+    if (interval > 0) {
+      keys_.Set("recompute.granularity", "full", kInterval);
+      keys_.Set("recompute.method", "uniform", kInterval);
+      keys_.Set("recompute.num_layers", interval, kInterval);
+    } else if (keys_.Find(kInterval) != nullptr) {
+      keys_.AddUnused(kInterval, "off");
+    }
+    for (const std::string_view key : {kPipeCut, kGradientsCut}) {
+      if (keys_.Find(key) != nullptr) keys_.AddUnused(key, "tensors travel whole here");
+    }
+    if (tensor_ > 1 && keys_.Flag(kPipeCut, true)) {
+      job_.remarks.emplace_back(
+          "between stages tensors travel whole; DeepSpeed cuts them over the tensor parallel ranks "
+          "and gathers them behind (pipe_partitioned)");
+    }
+  }
+
+  void ReadPartition(std::string_view key) {
+    constexpr std::string_view kBalance = "plan.pipeline.balance";
+    if (key.empty()) return keys_.Assume(kBalance, "parameters");
+    const ConfigNode* node = keys_.Find(key);
+    const std::string method = LowerText(*node);
+    if (method == "parameters" || method == "best") {
+      return keys_.Set(kBalance, "parameters", key);
+    }
+    if (method == "uniform") return keys_.Set(kBalance, "ends", key);
+    if (method.rfind("type:", 0) == 0) {
+      const bool counts_ends = method.find("embed") != std::string::npos;
+      return keys_.Set(kBalance, counts_ends ? "ends" : "layers", key);
+    }
+    keys_.Report(key, fmt::format("found {}, allowed: uniform, parameters, type:REGEX, where REGEX "
+                                  "finds the classes that count",
+                                  DescribeFound(*node)));
+  }
+
+  // Off unless asked for. One copy of the network on one GPU is simulated without it.
+  void ReadClipping() {
+    constexpr std::string_view kKey = "gradient_clipping";
+    const ConfigNode* clipping = keys_.Find(kKey);
+    const bool is_on = clipping != nullptr && clipping->text != "0" && clipping->text != "0.0";
+    if (tensor_ * sequence_ * pipeline_ > 1) {
+      return keys_.Set("plan.clip_gradients", is_on ? "true" : "false", kKey);
+    }
+    if (is_on) {
       job_.remarks.emplace_back("clipping of the gradients (gradient_clipping) is not simulated");
     }
+  }
+
+  void ReadRemarks() {
     if (keys_.Flag("wall_clock_breakdown", false)) {
       job_.remarks.emplace_back(
           "the synchronisations of wall_clock_breakdown are not simulated: real steps are longer");
@@ -306,8 +288,12 @@ class DeepspeedReader {
     }
   }
 
+  static constexpr std::string_view kPipeCut = "pipeline.pipe_partitioned";
+  static constexpr std::string_view kGradientsCut = "pipeline.grad_partitioned";
+
   KeyReader keys_;
   ImportedJob& job_;
+  std::int64_t tensor_ = 1, sequence_ = 1, pipeline_ = 1;  // degrees
 };
 
 }  // namespace

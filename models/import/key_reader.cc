@@ -246,6 +246,17 @@ void KeyReader::Set(std::string_view field, std::int64_t number, std::string_vie
   Set(field, fmt::format("{}", number), key);
 }
 
+void KeyReader::Set(std::string_view field, std::span<const std::int64_t> numbers,
+                    std::string_view key) {
+  ConfigNode list;
+  list.kind = ConfigNode::Kind::kSequence;
+  list.place = PlaceOf(key);
+  for (const std::int64_t number : numbers) {
+    list.items.push_back(MakePlain(fmt::format("{}", number), list.place));
+  }
+  Set(field, std::move(list), key);
+}
+
 bool KeyReader::IsAuto(std::string_view key) const {
   const ConfigNode* value = Find(key);
   return value != nullptr && LowerText(*value) == kAuto;

@@ -79,6 +79,7 @@ class KeyReader {
   void Set(std::string_view field, ConfigNode value, std::string_view key = "");
   void Set(std::string_view field, std::string_view word, std::string_view key = "");
   void Set(std::string_view field, std::int64_t number, std::string_view key = "");
+  void Set(std::string_view field, std::span<const std::int64_t> numbers, std::string_view key);
   // "auto": somebody else must say the field.
   bool IsAuto(std::string_view key) const;
   void Need(std::string_view field, std::string_view example, std::string_view key);

@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "models/import/argument_list.h"
+#include "models/import/layer_split.h"
 #include "models/import/megatron_keys.h"
 
 namespace stepsim {
@@ -133,7 +135,13 @@ class MegatronReader {
     put("shared_ffn_size", "moe-shared-expert-intermediate-size", "");
     transformer_.Set("experts", keys_.PlaceOf(kCount), std::move(experts));
     if (!Has("moe-token-dispatcher-type")) keys_.Assume("plan.expert.dispatcher", "allgather");
+    if (has_bias()) {
+      keys_.Report(kCount, fmt::format("found {} experts without --disable-bias-linear, allowed: "
+                                       "with it; products of experts have no biases",
+                                       keys_.Word(kCount, "")));
+    }
   }
+  bool has_bias() const { return !Has("disable-bias-linear"); }
 
   // Rows that the tokenizer knows, padded. The null tokenizer adds one for the end of a document.
   void SetVocabulary() {
@@ -176,10 +184,9 @@ class MegatronReader {
     Put("norm", keys_.Word("normalization", "layer_norm", kNorms), "normalization");
     PutSwitch("tied_embeddings", !Has("untie-embeddings-and-output-weights"),
               "untie-embeddings-and-output-weights");
-    const bool has_bias = !Has("disable-bias-linear");
-    PutSwitch("qkv_bias", has_bias || Has("add-qkv-bias"), "disable-bias-linear");
-    PutSwitch("output_bias", has_bias, "disable-bias-linear");
-    PutSwitch("mlp_bias", has_bias, "disable-bias-linear");
+    PutSwitch("qkv_bias", has_bias() || Has("add-qkv-bias"), "disable-bias-linear");
+    PutSwitch("output_bias", has_bias(), "disable-bias-linear");
+    PutSwitch("mlp_bias", has_bias() && !Has("num-experts"), "disable-bias-linear");
     Put("dropout", keys_.Word("hidden-dropout", "0.1"), "hidden-dropout");
   }
 
@@ -268,62 +275,135 @@ class MegatronReader {
   void ReadTensor() {
     constexpr std::string_view kSequence = "sequence-parallel";
     constexpr std::string_view kOverlap = "tp-comm-overlap";
+    constexpr std::string_view kNoAsync = "no-async-tensor-model-parallel-allreduce";
     if (!IsAbove1("tensor-model-parallel-size")) {
-      for (const std::string_view key : {kSequence, kOverlap}) {
+      for (const std::string_view key : {kSequence, kOverlap, kNoAsync}) {
         if (Has(key)) keys_.AddUnused(key, "only with tensor parallelism");
       }
       return;
     }
     keys_.Set("plan.tensor.sequence_parallel", Has(kSequence) ? "true" : "false", kSequence);
     if (Has(kOverlap)) keys_.Set("plan.tensor.overlap", "user_buffers", kOverlap);
+    if (!Has(kNoAsync)) return;
+    if (Has(kSequence)) return keys_.AddUnused(kNoAsync, "sequence parallelism overlaps anyway");
+    keys_.Set("plan.tensor.async_input_gradient", "false", kNoAsync);
+    job_.remarks.push_back(fmt::format(
+        "--{} is taken at its word; newer versions of Megatron-LM ignore it", kNoAsync));
   }
 
   void ReadPipeline() {
-    constexpr std::string_view kLayers = "num-layers-per-virtual-pipeline-stage";
-    constexpr std::string_view kStages = "num-virtual-stages-per-pipeline-rank";
+    constexpr std::array<std::string_view, 7> kKeys = {kLayout, kEach,      kChunks, kFirst,
+                                                       kLast,   kEmbedding, kLoss};
     constexpr std::int64_t kMost = 1'000'000;
-    const std::int64_t ranks = keys_.Count("pipeline-model-parallel-size", 1);
-    if (ranks <= 1 || ranks > kMost) {
-      for (const std::string_view key : {kLayers, kStages}) {
+    split_.ranks = keys_.Count("pipeline-model-parallel-size", 1);
+    if (split_.ranks <= 1) {
+      for (const std::string_view key : kKeys) {
         if (Has(key)) keys_.AddUnused(key, "only with pipeline parallelism");
       }
       return;
     }
-    const std::int64_t layers = keys_.Count("num-layers", 0);
-    std::int64_t chunks = keys_.Count(kStages, 1);
-    if (Has(kLayers)) {
-      const std::int64_t each = keys_.Count(kLayers, 1);
-      if (each < 1 || each > kMost || layers % (ranks * each) != 0) {
-        return keys_.Report(kLayers, fmt::format("found {}, allowed: a number that divides the "
-                                                 "layers of a rank ({} / {})",
-                                                 each, layers, ranks));
-      }
-      chunks = layers / (ranks * each);
-    }
-    if (chunks > 1) {
-      const std::string_view key = Has(kLayers) ? kLayers : kStages;
-      keys_.Set("plan.pipeline.schedule", "interleaved_1f1b", key);
-      keys_.Set("plan.pipeline.virtual_stages", chunks, key);
-    }
-    ReadSplit(ranks, chunks, layers);
+    if (!Has("num-layers")) return ReadChunksAlone();
+    split_.layers = keys_.Count("num-layers", 0);
+    split_.counts_embedding = Has(kEmbedding);
+    split_.counts_loss = Has(kLoss);
+    // The job's own rules report such numbers.
+    if (split_.layers < 1 || std::max(split_.layers, split_.ranks) > kMost) return;
+    if (Has(kLayout)) return ReadLayout();
+    if (!ReadChunks()) return;
+    SetChunks(Has(kEach) ? kEach : kChunks);
+    ReadSplit();
   }
 
-  // First and last rank may have layers of their own number; embedding and loss may count as one.
-  void ReadSplit(std::int64_t ranks, std::int64_t chunks, std::int64_t layers) {
-    constexpr std::string_view kFirst = "decoder-first-pipeline-num-layers";
-    constexpr std::string_view kLast = "decoder-last-pipeline-num-layers";
-    constexpr std::string_view kEmbedding = "account-for-embedding-in-pipeline-split";
-    constexpr std::string_view kLoss = "account-for-loss-in-pipeline-split";
+  // Of a network that the file does not describe.
+  void ReadChunksAlone() {
+    for (const std::string_view key : {kLayout, kEach, kFirst, kLast, kEmbedding, kLoss}) {
+      if (Has(key)) keys_.Report(key, "found without --num-layers, allowed: beside it");
+    }
+    if (ReadChunks()) SetChunks(kChunks);
+  }
+
+  // A string says all; nothing else may.
+  void ReadLayout() {
+    for (const std::string_view key : {kEach, kChunks, kFirst, kLast, kEmbedding, kLoss}) {
+      if (!Has(key)) continue;
+      return keys_.Report(key, fmt::format("found beside --{}, allowed: one of the two", kLayout));
+    }
+    const std::int64_t ranks = split_.ranks;
+    StageLayers stages = ReadMegatronLayout(keys_.Word(kLayout, ""), split_.layers);
+    const auto count = static_cast<std::int64_t>(stages.layers.size());
+    if (stages.problem.empty() && count % ranks != 0) {
+      stages.problem = fmt::format("found {} stages, allowed: a multiple of the {} pipeline ranks",
+                                   count, ranks);
+    }
+    if (!stages.problem.empty()) return keys_.Report(kLayout, stages.problem);
+    split_.chunks = count / ranks;
+    SetChunks(kLayout);
+    keys_.Set("plan.pipeline.layers_per_stage", stages.layers, kLayout);
+  }
+
+  // false: reported.
+  bool ReadChunks() {
+    constexpr std::int64_t kMostChunks = 1000;
+    split_.chunks = keys_.Count(kChunks, 1);
+    if (split_.chunks < 1 || split_.chunks > kMostChunks) {
+      keys_.Report(kChunks, fmt::format("found {}, allowed: a whole number from 1 to {}",
+                                        split_.chunks, kMostChunks));
+      return false;
+    }
+    if (!Has(kEach) || !Has("num-layers")) return true;
+    if (Has(kChunks) || Has(kFirst) || Has(kLast)) {
+      keys_.Report(kEach, fmt::format("found beside --{}, allowed: --{} alone says the chunks",
+                                      Has(kChunks)  ? kChunks
+                                      : Has(kFirst) ? kFirst
+                                                    : kLast,
+                                      kChunks));
+      return false;
+    }
+    const std::int64_t each = keys_.Count(kEach, 1);
+    const std::int64_t dealt =
+        split_.layers + (split_.counts_embedding ? 1 : 0) + (split_.counts_loss ? 1 : 0);
+    if (each < 1 || each > dealt || dealt % (split_.ranks * each) != 0) {
+      keys_.Report(kEach, fmt::format("found {}, allowed: a number that divides the layers of a "
+                                      "rank ({} / {})",
+                                      each, dealt, split_.ranks));
+      return false;
+    }
+    split_.chunks = dealt / (split_.ranks * each);
+    return true;
+  }
+
+  void SetChunks(std::string_view key) {
+    if (split_.chunks == 1) return;
+    keys_.Set("plan.pipeline.schedule", "interleaved_1f1b", key);
+    keys_.Set("plan.pipeline.virtual_stages", split_.chunks, key);
+  }
+
+  // First and last rank may have layers of their own number, or embedding and loss count as one.
+  void ReadSplit() {
+    const auto count = [&](std::string_view key) {
+      return Has(key) ? std::optional(keys_.Count(key, 1)) : std::nullopt;
+    };
+    split_.first = count(kFirst);
+    split_.last = count(kLast);
+    const std::string_view told = Has(kFirst) ? kFirst : kLast;
+    const std::string_view ends = Has(kEmbedding) ? kEmbedding : kLoss;
+    if (Has(told) && Has(ends)) {
+      return keys_.Report(told, fmt::format("found beside --{}, allowed: one of the two", ends));
+    }
     if (Has(kEmbedding) && Has(kLoss)) {
       return keys_.Set("plan.pipeline.balance", "ends", kEmbedding);
     }
-    for (const std::string_view key : {kFirst, kLast, kEmbedding, kLoss}) {
-      if (!Has(key)) continue;
-      keys_.Report(key, fmt::format("found {}, which is not read, allowed: without it; --set "
-                                    "plan.pipeline.layers_per_stage=[...] says the layers of each "
-                                    "of the {} stages, {} in all",
-                                    DescribeFound(*keys_.Find(key)), ranks * chunks, layers));
+    if (!Has(told) && !Has(ends)) return;
+    const std::string_view key = Has(told) ? told : ends;
+    for (const auto& layers : {split_.first, split_.last}) {
+      if (!layers || (*layers >= 1 && *layers <= split_.layers)) continue;
+      return keys_.Report(key, fmt::format("found {}, allowed: a whole number from 1 to the {} "
+                                           "layers",
+                                           *layers, split_.layers));
     }
+    const StageLayers stages = DealMegatron(split_);
+    if (!stages.problem.empty()) return keys_.Report(key, stages.problem);
+    keys_.Set("plan.pipeline.layers_per_stage", stages.layers, key);
   }
 
   // On unless 0. One copy of the network on one GPU is simulated without it.
@@ -338,9 +418,18 @@ class MegatronReader {
     job_.remarks.emplace_back("clipping of the gradients (--clip-grad) is not simulated");
   }
 
+  static constexpr std::string_view kLayout = "pipeline-model-parallel-layout";
+  static constexpr std::string_view kEach = "num-layers-per-virtual-pipeline-stage";
+  static constexpr std::string_view kChunks = "num-virtual-stages-per-pipeline-rank";
+  static constexpr std::string_view kFirst = "decoder-first-pipeline-num-layers";
+  static constexpr std::string_view kLast = "decoder-last-pipeline-num-layers";
+  static constexpr std::string_view kEmbedding = "account-for-embedding-in-pipeline-split";
+  static constexpr std::string_view kLoss = "account-for-loss-in-pipeline-split";
+
   KeyReader keys_;
   ImportedJob& job_;
   ConfigNode transformer_;
+  MegatronSplit split_;
 };
 
 // What a script's variable would have said is not known: reported, and taken out. Where the value

@@ -8,175 +8,39 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <vector>
 
 #include "models/import/key_reader.h"
+#include "models/import/layer_split.h"
+#include "models/import/torchtitan_keys.h"
 #include "sim/config/read_toml.h"
 
 namespace stepsim {
 namespace {
 
 constexpr std::int64_t kMostRanks = 10'000'000;
-constexpr std::string_view kSplitByName =
-    "stages by the names of modules; --set plan.pipeline.layers_per_stage=[...] says them";
-constexpr std::string_view kSplitByNumber =
-    "another split than torchtitan's own; --set plan.pipeline.layers_per_stage=[...] says it";
-constexpr std::string_view kWhenOn = "only with a feature that is off";
-
 constexpr std::array kDtypes = {WordPair{"bfloat16", "bf16"}, WordPair{"float32", "fp32"}};
-
-// The run, the network and the optimizer.
-std::vector<KeyRow> RunRows() {
-  return {
-      Takes("job.description", "name"),
-      NoEffect("job.*", "logging"),
-      NoEffect("profiling.*", "profiling"),
-      NoEffect("metrics.*", "logging"),
-      NoEffect("comm.*", "timeouts"),
-      NoEffect("debug.*", "debugging"),
-      NoEffect("memory_estimation.*", "memory estimation"),
-      NoEffect("checkpoint.*", "checkpoints"),
-      NoEffect("lr_scheduler.*", "learning rate"),
-      NoEffect("validation.*", "validation"),
-
-      Reads("model.name"),
-      Reads("model.flavor"),
-      Refuses("model.converters", {""}, "float8, MX and other converters"),
-      NoEffect("model.norm_type", "the kind of norm is the model's"),
-      NoEffect("model.tokenizer_path", "data"),
-      NoEffect("model.hf_assets_path", "data"),
-      NoEffect("model.print_after_conversion", "logging"),
-
-      Takes("optimizer.name", "optimizer", {{"AdamW", "adamw"}, {"Adam", "adamw"}}),
-      Takes("optimizer.implementation", "optimizer_impl",
-            {{"fused", "fused"}, {"foreach", "foreach"}, {"for-loop", "for_loop"}}),
-      Takes("optimizer.fused", "optimizer_impl", {{"true", "fused"}, {"false", "foreach"}}),
-      Refuses("optimizer.early_step_in_backward", {"false"}, "an optimizer inside backward"),
-      NoEffect("optimizer.lr", "learning rate"),
-      NoEffect("optimizer.*", "the optimizer's numbers"),
-
-      Reads("activation_checkpoint.mode"),
-      Reads("activation_checkpoint.selective_ac_option"),
-      Takes("activation_checkpoint.early_stop", "recompute.early_stop"),
-      Refuses("activation_checkpoint.per_op_sac_force_recompute_mm_shapes_by_fqns",
-              {"moe.router.gate"}, "matrix products that are recomputed by name"),
-      NoEffect("activation_checkpoint.preserve_rng_state", "random numbers"),
-      NoEffect("activation_checkpoint.determinism_check", "debugging"),
-      NoEffect("activation_checkpoint.debug", "debugging"),
-      Refuses("float8.enable_float8_linear", {"false"}, "float8"),  // before converters
-      NoEffect("float8.*", "only with model.converters"),
-      NoEffect("mx.*", "only with model.converters"),
-      NoEffect("quantize.*", "only with model.converters"),
-      Refuses("fault_tolerance.enable", {"false"}, "torchft"),
-      NoEffect("fault_tolerance.*", kWhenOn),
-  };
-}
-
-// A step.
-std::vector<KeyRow> TrainingRows() {
-  return {
-      Reads("training.local_batch_size"),
-      Reads("training.batch_size"),
-      Reads("training.global_batch_size"),
-      Takes("training.seq_len", "batch.sequence_length"),
-      Takes("training.dtype", "precision.parameters", {kDtypes.begin(), kDtypes.end()}),
-      Reads("training.mixed_precision_param"),
-      Reads("training.mixed_precision_reduce"),
-      Reads("training.compile"),
-      Reads("training.max_norm"),
-      Refuses("training.enable_cpu_offload", {"false"}, "offloading to the CPU"),
-      Refuses("training.deterministic", {"false"}, "deterministic kernels"),
-      NoEffect("training.dataset", "data"),
-      NoEffect("training.dataset_path", "data"),
-      NoEffect("training.steps", "length of the training"),
-      NoEffect("training.warmup_steps", "learning rate"),
-      NoEffect("training.seed", "random numbers"),
-      NoEffect("training.gc_freq", "Python's garbage collection"),
-      NoEffect("training.gc_debug", "debugging"),
-      NoEffect("training.enable_loss_parallel", "only with tensor parallelism"),
-
-      Reads("compile.enable"),
-      Reads("compile.components"),
-      Refuses("compile.backend", {"inductor"}, "another compiler than inductor"),
-      NoEffect("compile.*", "details of the compiler"),
-  };
-}
-
-// Of versions with a table [parallelism].
-std::vector<KeyRow> ParallelismRows() {
-  return {
-      Reads("parallelism.data_parallel_replicate_degree"),
-      Reads("parallelism.data_parallel_shard_degree"),
-      Reads("parallelism.fsdp_reshard_after_forward"),
-      Takes("parallelism.tensor_parallel_degree", "plan.tensor_parallel"),
-      Takes("parallelism.pipeline_parallel_degree", "plan.pipeline_parallel"),
-      Takes("parallelism.context_parallel_degree", "plan.context_parallel"),
-      Refuses("parallelism.expert_parallel_degree", {"1"},
-              "expert parallelism beside FSDP2; plan.strategy: megatron has it"),
-      Refuses("parallelism.expert_tensor_parallel_degree", {"0", "1"},
-              "expert parallelism beside FSDP2; plan.strategy: megatron has it"),
-      Refuses("parallelism.enable_compiled_autograd", {"false"}, "compiled autograd"),
-      Takes("parallelism.disable_loss_parallel", "plan.tensor.vocabulary_parallel_loss",
-            {{"true", "false"}, {"false", "true"}}),
-      Reads("parallelism.enable_async_tensor_parallel"),
-      Takes("parallelism.context_parallel_rotate_method", "plan.context.comm_type",
-            {{"allgather", "all_gather"}, {"alltoall", "p2p"}}),
-      Refuses("parallelism.pipeline_parallel_split_points", {""}, kSplitByName),
-      Refuses("parallelism.module_fqns_per_model_part", {""}, kSplitByName),
-      Refuses("parallelism.pipeline_parallel_layers_per_stage", {}, kSplitByNumber),
-      Refuses("parallelism.pipeline_parallel_first_stage_less_layers", {"1"}, kSplitByNumber),
-      Refuses("parallelism.pipeline_parallel_last_stage_less_layers", {"1"}, kSplitByNumber),
-      Reads("parallelism.pipeline_parallel_schedule"),
-      Reads("parallelism.pipeline_parallel_schedule_csv"),
-      Reads("parallelism.pipeline_parallel_microbatch_size"),
-  };
-}
-
-// Of versions that have them in [training] and [experimental].
-std::vector<KeyRow> OlderRows() {
-  return {
-      Reads("training.data_parallel_replicate_degree"),
-      Reads("training.data_parallel_shard_degree"),
-      Reads("training.data_parallel_degree"),  // before there were replicas
-      Refuses("training.data_parallel_type", {"fsdp"}, "DDP of versions without replicas"),
-      Reads("training.fsdp_reshard_after_forward"),
-      Takes("training.tensor_parallel_degree", "plan.tensor_parallel"),
-      Takes("experimental.pipeline_parallel_degree", "plan.pipeline_parallel"),
-      Takes("experimental.context_parallel_degree", "plan.context_parallel"),
-      Refuses("experimental.enable_compiled_autograd", {"false"}, "compiled autograd"),
-      Refuses("experimental.custom_import", {""}, "code of your own"),
-      Refuses("experimental.custom_args_module", {""}, "code of your own"),
-      Reads("experimental.enable_async_tensor_parallel"),
-      Takes("experimental.context_parallel_rotate_method", "plan.context.comm_type",
-            {{"allgather", "all_gather"}, {"alltoall", "p2p"}}),
-      Refuses("experimental.pipeline_parallel_split_points", {""}, kSplitByName),
-      Reads("experimental.pipeline_parallel_schedule"),
-      Reads("experimental.pipeline_parallel_microbatches"),
-  };
-}
-
-const std::vector<KeyRow>& Rows() {
-  static const std::vector<KeyRow> rows =
-      Joined({RunRows(), TrainingRows(), ParallelismRows(), OlderRows()});
-  return rows;
-}
 
 // torchtitan's own models that configs/models has.
 struct Flavor {
   std::string_view name, flavor, model;
+  std::int64_t layers;
 };
 constexpr std::array kFlavors = {
-    Flavor{"llama3", "8B", "llama-3-8b"},     Flavor{"llama3", "70B", "llama-3-70b"},
-    Flavor{"llama3", "405B", "llama-3-405b"}, Flavor{"llama2", "7B", "llama-2-7b"},
-    Flavor{"llama2", "13B", "llama-2-13b"},   Flavor{"llama2", "70B", "llama-2-70b"},
+    Flavor{"llama3", "8B", "llama-3-8b", 32},        Flavor{"llama3", "70B", "llama-3-70b", 80},
+    Flavor{"llama3", "405B", "llama-3-405b", 126},   Flavor{"llama2", "7B", "llama-2-7b", 32},
+    Flavor{"llama2", "13B", "llama-2-13b", 40},      Flavor{"llama2", "70B", "llama-2-70b", 80},
+    Flavor{"qwen3", "30B-A3B", "qwen3-30b-a3b", 48},
 };
 
 class TorchtitanReader {
  public:
   TorchtitanReader(const ConfigNode& root, const ImportSurroundings& surroundings, ImportedJob& job,
                    Diagnostics& problems)
-      : keys_(root, Rows(), job, problems), gpus_(surroundings.gpus), job_(job) {}
+      : keys_(root, TorchtitanRows(), job, problems), gpus_(surroundings.gpus), job_(job) {}
 
   void Read() {
     AssumeDefaults();
@@ -187,7 +51,10 @@ class TorchtitanReader {
     ReadDegrees();
     ReadParallelism();
     ReadTensor();
+    ReadExperts();
     ReadBatch();
+    ReadSplit();
+    ReadOverlap();
     ReadGlobalBatch();
     ReadRecomputation();
     if (keys_.Find("training.max_norm") != nullptr && ModelRanks() > 1) {
@@ -214,6 +81,7 @@ class TorchtitanReader {
       if (row.name == name && row.flavor == flavor) {
         keys_.Set("model", MakeText(std::string(row.model)), "model.flavor");
         is_shipped_ = true;
+        layers_ = row.layers;
         return;
       }
     }
@@ -314,6 +182,17 @@ class TorchtitanReader {
     keys_.Set("plan.tensor.overlap", "async_tp", key);
   }
 
+  // Experts are whole unless the file says otherwise.
+  void ReadExperts() {
+    constexpr std::string_view kTensor = "parallelism.expert_tensor_parallel_degree";
+    if (Degree({"parallelism.expert_parallel_degree"}) == 1) {
+      if (keys_.Find(kTensor) != nullptr) keys_.AddUnused(kTensor, "only with expert parallelism");
+      return;
+    }
+    if (keys_.Find(kTensor) == nullptr) return keys_.Assume("plan.expert.tensor_parallel", "1");
+    keys_.Set("plan.expert.tensor_parallel", Degree({kTensor}), kTensor);
+  }
+
   // A pipeline cuts a rank's batch into micro-batches, by default of one sample each.
   void ReadBatch() {
     const std::string_view key =
@@ -321,8 +200,7 @@ class TorchtitanReader {
     const std::int64_t local = key.empty() ? 8 : keys_.Count(key, 8);
     constexpr std::string_view kSize = "parallelism.pipeline_parallel_microbatch_size";
     constexpr std::string_view kCount = "experimental.pipeline_parallel_microbatches";
-    const std::string_view schedule = keys_.FirstOf(
-        {"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
+    const std::string_view schedule = ScheduleKey();
     constexpr std::string_view kFile = "parallelism.pipeline_parallel_schedule_csv";
     if (pipeline_ == 1) {
       for (const std::string_view name : {kSize, kCount, schedule, kFile}) {
@@ -346,8 +224,132 @@ class TorchtitanReader {
     const bool has_file = !keys_.Word(kFile, "").empty();
     const std::string_view order = has_file ? kFile : schedule;
     keys_.Set("plan.pipeline.schedule", order.empty() ? "1f1b" : keys_.Word(order, "1f1b"), order);
-    keys_.Set("plan.pipeline.balance", "ends");
   }
+
+  // ---- Stages ----
+
+  std::string_view ScheduleKey() const {
+    return keys_.FirstOf(
+        {"parallelism.pipeline_parallel_schedule", "experimental.pipeline_parallel_schedule"});
+  }
+  std::string Schedule() const {
+    const ConfigNode* schedule = ScheduleKey().empty() ? nullptr : keys_.Find(ScheduleKey());
+    return schedule == nullptr ? "1f1b" : LowerText(*schedule);
+  }
+
+  // By names of modules, by points between layers, by numbers; the first that the file has.
+  void ReadSplit() {
+    const std::string_view points = keys_.FirstOf({"parallelism.pipeline_parallel_split_points",
+                                                   "experimental.pipeline_parallel_split_points"});
+    const bool has_names = !ListOf(kNames).empty();
+    const bool has_points = !points.empty() && !ListOf(points).empty();
+    if (pipeline_ == 1) {
+      for (const std::string_view key : {points, kNames, kEach, kFirstLess, kLastLess}) {
+        if (!key.empty() && keys_.Find(key) != nullptr) {
+          keys_.AddUnused(key, "only with pipeline parallelism");
+        }
+      }
+    } else if (has_names) {
+      std::vector<std::vector<std::string>> parts;
+      for (const ConfigNode& part : keys_.Find(kNames)->items) parts.push_back(WordsOf(part));
+      SetStages(ReadModuleNames(parts), kNames);
+    } else if (has_points) {
+      if (KnowsLayers(points)) SetStages(ReadSplitPoints(ListOf(points), layers_), points);
+    } else {
+      DealLayers();
+    }
+  }
+
+  // Embedding and head weigh as many layers as the file says, one each by default.
+  void DealLayers() {
+    constexpr std::int64_t kMost = 1'000'000;
+    const bool has_each = keys_.Find(kEach) != nullptr;
+    const std::int64_t each = keys_.Count(kEach, 1);
+    TorchtitanSplit split{.layers = layers_,
+                          .first_less = keys_.Count(kFirstLess, 1),
+                          .last_less = keys_.Count(kLastLess, 1)};
+    const bool is_default = split.first_less == 1 && split.last_less == 1;
+    const std::string_view key = has_each ? kEach : split.first_less != 1 ? kFirstLess : kLastLess;
+    if (!has_each && is_default) return keys_.Set("plan.pipeline.balance", "ends");
+    if (std::min({split.first_less, split.last_less, each - 1}) < 0 ||
+        std::max({split.first_less, split.last_less, each}) > kMost) {
+      return keys_.Report(key, fmt::format("found {}, allowed: a whole number up to {}",
+                                           DescribeFound(*keys_.Find(key)), kMost));
+    }
+    if (!KnowsLayers(key)) return;
+    const std::int64_t weight = split.layers + split.first_less + split.last_less;
+    split.stages =
+        has_each ? (weight + each - 1) / each : pipeline_ * (HasOneStagePerRank() ? 1 : 2);
+    SetStages(DealTorchtitan(split), key);
+  }
+
+  bool HasOneStagePerRank() const {
+    const std::string schedule = Schedule();
+    return schedule == "1f1b" || schedule == "gpipe" || schedule == "pipelineschedulesingle";
+  }
+
+  bool KnowsLayers(std::string_view key) const {
+    if (layers_ > 0) return true;
+    keys_.Report(key,
+                 "found a split of a model that is not among the shipped ones, whose layers are "
+                 "not known, allowed: without it; --set plan.pipeline.layers_per_stage=[...] says "
+                 "the layers of each stage");
+    return false;
+  }
+
+  // As many stages for each rank, one or several as the schedule wants.
+  void SetStages(const StageLayers& stages, std::string_view key) {
+    if (!stages.problem.empty()) return keys_.Report(key, stages.problem);
+    const auto count = static_cast<std::int64_t>(stages.layers.size());
+    const bool is_single = HasOneStagePerRank();
+    if (count % pipeline_ != 0 || (count == pipeline_) != is_single) {
+      return keys_.Report(
+          key, fmt::format("found {} stages, allowed with the schedule {}: {}", count,
+                           keys_.Word(ScheduleKey(), "1F1B"),
+                           is_single ? fmt::format("{}, one for each rank", pipeline_)
+                                     : fmt::format("a multiple of {} ranks, at least two "
+                                                   "for each",
+                                                   pipeline_)));
+    }
+    if (!is_single) keys_.Set("plan.pipeline.virtual_stages", count / pipeline_, key);
+    keys_.Set("plan.pipeline.layers_per_stage", stages.layers, key);
+  }
+
+  static std::vector<std::string> WordsOf(const ConfigNode& node) {
+    std::vector<std::string> words;
+    for (const ConfigNode& item : node.items) words.push_back(item.text);
+    return words;
+  }
+  // Of a list, or of a text with commas.
+  std::vector<std::string> ListOf(std::string_view key) const {
+    const ConfigNode* node = keys_.Find(key);
+    if (node == nullptr || !node->IsScalar()) {
+      return node == nullptr ? std::vector<std::string>{} : WordsOf(*node);
+    }
+    std::vector<std::string> words;
+    for (std::size_t begin = 0; begin < node->text.size();) {
+      const std::size_t end = std::min(node->text.find(',', begin), node->text.size());
+      words.push_back(node->text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return words;
+  }
+
+  // DualPipeV's pairs run at once where experts are spread.
+  void ReadOverlap() {
+    constexpr std::string_view kOverlap = "parallelism.pipeline_parallel_expert_parallel_overlap";
+    const bool has_pairs = pipeline_ > 1 && Schedule() == "dualpipev" &&
+                           keys_.Count("parallelism.expert_parallel_degree", 1) > 1;
+    if (has_pairs && keys_.Flag(kOverlap, true)) {
+      return keys_.Set("plan.pipeline.overlap_forward_backward", "true",
+                       keys_.Find(kOverlap) != nullptr ? kOverlap : ScheduleKey());
+    }
+    if (keys_.Find(kOverlap) == nullptr) return;
+    keys_.AddUnused(kOverlap,
+                    has_pairs ? "off" : "only with DualPipeV and experts on several ranks");
+  }
+
+  // ---- Data parallelism ----
 
   void ReadParallelism() {
     const std::string_view replicate_key = keys_.FirstOf(
@@ -457,8 +459,16 @@ class TorchtitanReader {
     if (global > 0) keys_.Set("batch.global_batch_size", global, "training.global_batch_size");
   }
 
+  static constexpr std::string_view kNames = "parallelism.module_fqns_per_model_part";
+  static constexpr std::string_view kEach = "parallelism.pipeline_parallel_layers_per_stage";
+  static constexpr std::string_view kFirstLess =
+      "parallelism.pipeline_parallel_first_stage_less_layers";
+  static constexpr std::string_view kLastLess =
+      "parallelism.pipeline_parallel_last_stage_less_layers";
+
   KeyReader keys_;
   bool is_shipped_ = false;  // the model
+  std::int64_t layers_ = 0;  // of it; 0: unknown
   bool compiles_model_ = false;
   std::int64_t tensor_ = 1, context_ = 1, pipeline_ = 1;  // degrees
   std::optional<std::int64_t> gpus_;                      // that the model's own degrees leave

@@ -26,7 +26,7 @@ LaunchModel LaunchModelOf(const JobSpec& job, HostThread host) {
   model.has_host = host == HostThread::kLaunches;
   model.has_handovers = TimesOf(job).event_handover > Duration::zero();
   model.captures_graphs = job.host.cuda_graphs;
-  model.connections = job.host.max_connections;
+  model.connections = ConnectionsOf(job);
   return model;
 }
 
@@ -80,6 +80,7 @@ PipelineRules RulesOf(const JobSpec& job, const PipelineSchedule& schedule) {
   rules.aligns_gather = Uses(job, "megatron") && job.plan.megatron.overlap_param_gather &&
                         job.plan.megatron.align_param_gather;
   rules.aligns_reduction = job.plan.megatron.align_grad_reduce;
+  rules.runs_pairs = PairsMicrobatches(job);
   rules.shards_stages = Uses(job, "fsdp2");
   rules.reduces_after_backward =
       Uses(job, "fsdp2") || (Uses(job, "megatron") && job.plan.megatron.overlap_grad_reduce);
@@ -110,7 +111,7 @@ class StepBuilder {
         workload_(workload),
         row_(FindStrategy(job.plan.strategy)),
         mesh_(job.plan, job.gpus()),
-        groups_(graph_, mesh_),
+        groups_(graph_, mesh_, job.plan.copies()),
         ranks_(SimulatedRanks(job, mesh_)),
         meetings_(ranks_),
         model_(LaunchModelOf(job, host)),
@@ -119,7 +120,7 @@ class StepBuilder {
   }
 
   BuiltStep Build() && {
-    HostWork host_work;
+    std::vector<HostWork> host_work;
     for (const std::int32_t r : ranks_) {
       const RankId id = graph_.AddRank(
           {r, static_cast<std::int32_t>(mesh_.gpus() / static_cast<std::int64_t>(ranks_.size())),
@@ -136,11 +137,11 @@ class StepBuilder {
       for (std::int32_t step = 0; step < steps_; ++step) {
         const HostWork before = rank.host_work();
         builder.Build(step);
-        if (r == ranks_.front()) host_work = Difference(rank.host_work(), before);
+        if (step + 1 == steps_) host_work.push_back(Difference(rank.host_work(), before));
       }
       builder.AddContext();
     }
-    return {std::move(graph_).Build(), host_work};
+    return {std::move(graph_).Build(), std::move(host_work)};
   }
 
  private:
@@ -161,6 +162,7 @@ class StepBuilder {
     for (const Workload& stage : plan_.stages) place.edges.push_back(stage.units.back().output);
     const bool is_megatron = RuntimeOf(plan_.job) == PipelineRuntime::kMegatron;
     place.splits_first_stage = is_megatron;
+    place.runs_pairs = PairsMicrobatches(plan_.job);
     place.keeps_outputs = !is_megatron || !plan_.job.plan.pipeline.deallocate_pipeline_outputs;
     return place;
   }
@@ -182,16 +184,28 @@ class StepBuilder {
 
   StrategyContext ContextOf(const Workload& workload, RankProgram& rank, std::int32_t r,
                             std::int32_t stage) {
-    const Sharding sharding = ShardingOf(plan_.job);
-    const bool is_cut = sharding.shards > 1 && sharding.replicas > 1;
+    const Shardings shardings = ShardingsOf(plan_.job);
+    StrategyContext context{plan_.job, workload, rank, groups_, DenseGroups(shardings.dense, r),
+                            {},        r,        stage};
+    if (plan_.job.plan.has_expert_mesh()) context.experts = ExpertGroups(shardings.experts, r);
+    return context;
+  }
+
+  // HSDP: consecutive ranks hold one copy; ranks a copy apart hold the same shard.
+  ReplicaGroups DenseGroups(const Sharding& sharding, std::int32_t r) {
     const GroupId all = groups_.Gradients(r);
-    // HSDP: consecutive ranks hold one copy; ranks a copy apart hold the same shard.
-    const GroupId shard =
-        is_cut ? groups_.Part(r, sharding.shards, 1, "shard", "one copy of the parameters") : all;
-    const GroupId replicate = is_cut ? groups_.Part(r, sharding.replicas, sharding.shards,
-                                                    "replicate", "the same shard of every copy")
-                                     : all;
-    return {plan_.job, workload, rank, groups_, all, shard, replicate, r, stage};
+    if (sharding.shards == 1 || sharding.replicas == 1) return {all, all, all};
+    return {all, groups_.Part(r, sharding.shards, 1, "shard", "one copy of the parameters"),
+            groups_.Part(r, sharding.replicas, sharding.shards, "replicate",
+                         "the same shard of every copy")};
+  }
+  ReplicaGroups ExpertGroups(const Sharding& sharding, std::int32_t r) {
+    const GroupId all = groups_.ExpertGradients(r);
+    if (sharding.shards == 1 || sharding.replicas == 1) return {all, all, all};
+    return {all,
+            groups_.PartOfExperts(r, sharding.shards, 1, "edp shard", "one copy of the experts"),
+            groups_.PartOfExperts(r, sharding.replicas, sharding.shards, "edp replicate",
+                                  "the same shard of every copy of the experts")};
   }
 
   StepPlan plan_;

@@ -2,9 +2,11 @@
 // strategy at the moments at which the frameworks act. The graph has no durations.
 //
 //   BuiltStep step = BuildStep(job, workload);
-//   ... simulate step.graph; if step.host_work takes longer than that, the host sets the pace:
+//   ... simulate step.graph; if one of step.host_work takes longer, that host sets the pace:
 //   step = BuildStep(job, workload, HostThread::kLaunches);
 #pragma once
+
+#include <vector>
 
 #include "models/spec/job.h"
 #include "models/workload/workload.h"
@@ -20,7 +22,7 @@ enum class HostThread {
 
 struct BuiltStep {
   TaskGraph graph;
-  HostWork host_work;  // of the last step, on the first simulated rank
+  std::vector<HostWork> host_work;  // of the last step, of each simulated rank
 };
 
 // One simulated rank stands for all replicas, unless the job unfolds them.

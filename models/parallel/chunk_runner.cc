@@ -16,34 +16,50 @@ bool HasWeightGradient(const Operator& op) {
 
 }  // namespace
 
+ChunkRunner::Part ChunkRunner::WholeUnit(std::size_t unit) const {
+  return {static_cast<std::int32_t>(unit), 0,
+          static_cast<std::int32_t>(workload_.units[unit].operators.size())};
+}
+
 TaskId ChunkRunner::Forward(const Moment& moment) {
   TaskId first = kNoId<TaskId>;
   for (std::size_t u = 0; u < workload_.units.size(); ++u) {
-    const auto unit = static_cast<std::int32_t>(u);
-    strategy_.BeforeForward(moment, unit);
-    for (const Operator& op : workload_.units[u].operators) {
-      strategy_.BeforeForwardOf(moment, unit, op);
-      const TaskSpan kernels = run_.Forward(op, NameOf(unit, op), ".forward");
-      if (first == kNoId<TaskId>) first = kernels.first;
-      memory_.Forward(kernels.first, op);
-      strategy_.AfterForwardOf(moment, unit, op);
-    }
-    strategy_.AfterForward(moment, unit);
+    const TaskId kernel = Forward(moment, WholeUnit(u));
+    if (first == kNoId<TaskId>) first = kernel;
   }
   return first;
 }
 
-void ChunkRunner::Backward(const Moment& moment) {
-  for (std::size_t u = workload_.units.size(); u-- > 0;) {
-    const auto unit = static_cast<std::int32_t>(u);
-    strategy_.BeforeBackward(moment, unit);
-    const auto& operators = workload_.units[u].operators;
-    for (std::size_t i = operators.size(); i-- > 0;) {
-      RunAgainBefore(moment, {unit, static_cast<std::int32_t>(i)});
-      BackwardOf(moment, unit, operators[i]);
-    }
-    strategy_.AfterBackward(moment, unit);
+TaskId ChunkRunner::Forward(const Moment& moment, const Part& part) {
+  TaskId first = kNoId<TaskId>;
+  if (part.begin == 0) strategy_.BeforeForward(moment, part.unit);
+  for (std::int32_t i = part.begin; i < part.end; ++i) {
+    const Operator& op = workload_.OperatorAt({part.unit, i});
+    strategy_.BeforeForwardOf(moment, part.unit, op);
+    const TaskSpan kernels = run_.Forward(op, NameOf(part.unit, op), ".forward");
+    if (first == kNoId<TaskId>) first = kernels.first;
+    memory_.Forward(kernels.first, op);
+    strategy_.AfterForwardOf(moment, part.unit, op);
   }
+  if (IsEnd(part)) strategy_.AfterForward(moment, part.unit);
+  return first;
+}
+
+void ChunkRunner::Backward(const Moment& moment) {
+  for (std::size_t u = workload_.units.size(); u-- > 0;) Backward(moment, WholeUnit(u));
+  EndBackward(moment);
+}
+
+void ChunkRunner::Backward(const Moment& moment, const Part& part) {
+  if (IsEnd(part)) strategy_.BeforeBackward(moment, part.unit);
+  for (std::int32_t i = part.end; i-- > part.begin;) {
+    RunAgainBefore(moment, {part.unit, i});
+    BackwardOf(moment, part.unit, workload_.OperatorAt({part.unit, i}));
+  }
+  if (part.begin == 0) strategy_.AfterBackward(moment, part.unit);
+}
+
+void ChunkRunner::EndBackward(const Moment& moment) {
   rank_.SetPhase(Phase::kOther);
   strategy_.AfterLastBackward(moment);
 }
@@ -90,46 +106,45 @@ void ChunkRunner::GradientsReady(const Moment& moment, TaskSpan kernels, const O
   }
 }
 
-// What the weight gradients read stays: inputs of linears and gradients of their results.
 void ChunkRunner::InputGradient(const Moment& moment) {
-  for (std::size_t u = workload_.units.size(); u-- > 0;) {
-    const auto unit = static_cast<std::int32_t>(u);
-    strategy_.BeforeBackward(moment, unit);
-    const auto& operators = workload_.units[u].operators;
-    for (std::size_t i = operators.size(); i-- > 0;) {
-      const Operator& op = operators[i];
-      RunAgainBefore(moment, {unit, static_cast<std::int32_t>(i)});
-      strategy_.BeforeBackwardOf(moment, unit, op);
-      const TaskSpan input = run_.InputGradient(op, NameOf(unit, op));
-      run_.EndBackward();
-      memory_.BeginBackward(input, op);
-      if (HasWeightGradient(op)) {
-        memory_.EndInputGradient(op);
-      } else {
-        memory_.EndBackward(op);
-      }
+  for (std::size_t u = workload_.units.size(); u-- > 0;) InputGradient(moment, WholeUnit(u));
+}
+
+// What the weight gradients read stays: inputs of linears and gradients of their results.
+void ChunkRunner::InputGradient(const Moment& moment, const Part& part) {
+  if (IsEnd(part)) strategy_.BeforeBackward(moment, part.unit);
+  for (std::int32_t i = part.end; i-- > part.begin;) {
+    const Operator& op = workload_.OperatorAt({part.unit, i});
+    RunAgainBefore(moment, {part.unit, i});
+    strategy_.BeforeBackwardOf(moment, part.unit, op);
+    const TaskSpan input = run_.InputGradient(op, NameOf(part.unit, op));
+    run_.EndBackward();
+    memory_.BeginBackward(input, op);
+    if (HasWeightGradient(op)) {
+      memory_.EndInputGradient(op);
+    } else {
+      memory_.EndBackward(op);
     }
   }
 }
 
 void ChunkRunner::WeightGradient(const Moment& moment) {
-  for (std::size_t u = workload_.units.size(); u-- > 0;) {
-    const auto unit = static_cast<std::int32_t>(u);
-    const auto& operators = workload_.units[u].operators;
-    for (std::size_t i = operators.size(); i-- > 0;) {
-      const Operator& op = operators[i];
-      if (HasWeightGradient(op)) {
-        const TaskSpan weight = run_.WeightGradient(op, NameOf(unit, op));
-        run_.EndBackward();
-        memory_.BeginWeightGradient(weight, op);
-        GradientsReady(moment, weight, op);
-      }
-      strategy_.AfterBackwardOf(moment, unit, op);
+  for (std::size_t u = workload_.units.size(); u-- > 0;) WeightGradient(moment, WholeUnit(u));
+  EndBackward(moment);
+}
+
+void ChunkRunner::WeightGradient(const Moment& moment, const Part& part) {
+  for (std::int32_t i = part.end; i-- > part.begin;) {
+    const Operator& op = workload_.OperatorAt({part.unit, i});
+    if (HasWeightGradient(op)) {
+      const TaskSpan weight = run_.WeightGradient(op, NameOf(part.unit, op));
+      run_.EndBackward();
+      memory_.BeginWeightGradient(weight, op);
+      GradientsReady(moment, weight, op);
     }
-    strategy_.AfterBackward(moment, unit);
+    strategy_.AfterBackwardOf(moment, part.unit, op);
   }
-  rank_.SetPhase(Phase::kOther);
-  strategy_.AfterLastBackward(moment);
+  if (part.begin == 0) strategy_.AfterBackward(moment, part.unit);
 }
 
 void ChunkRunner::Optimize() {

@@ -32,6 +32,20 @@ class ChunkRunner {
   // A split backward: gradients of activations first, those of parameters later.
   void InputGradient(const Moment& moment);
   void WeightGradient(const Moment& moment);
+
+  // The same for some operators of one unit. Each goes through all of them; EndBackward follows
+  // the last weight gradient.
+  struct Part {
+    std::int32_t unit = 0;
+    std::int32_t begin = 0, end = 0;  // operators in forward order
+  };
+  Part WholeUnit(std::size_t unit) const;
+  TaskId Forward(const Moment& moment, const Part& part);
+  void Backward(const Moment& moment, const Part& part);
+  void InputGradient(const Moment& moment, const Part& part);
+  void WeightGradient(const Moment& moment, const Part& part);
+  void EndBackward(const Moment& moment);
+
   // The optimizer's kernels over the chunk's parameters.
   void Optimize();
 
@@ -40,6 +54,9 @@ class ChunkRunner {
   const Workload& workload() const { return workload_; }
 
  private:
+  bool IsEnd(const Part& part) const {
+    return part.end == WholeUnit(static_cast<std::size_t>(part.unit)).end;
+  }
   void RunAgainBefore(const Moment& moment, OperatorPlace place);
   void BackwardOf(const Moment& moment, std::int32_t unit, const Operator& op);
   void GradientsReady(const Moment& moment, TaskSpan kernels, const Operator& op);

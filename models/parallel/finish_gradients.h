@@ -3,7 +3,7 @@
 //
 //   layer norms under sequence parallelism   one flattened all_reduce over the tensor group
 //   tied embeddings across stages            all_reduce between the first and the last stage
-//   gradient clipping                        a norm per rank, all_reduce of one number
+//   gradient clipping                        a norm per rank, all_reduces of one number
 //
 // Megatron-LM's order; models/README.md, "Finishing gradients".
 #pragma once
@@ -30,6 +30,9 @@ class FinishGradients {
   void SumOverTensorGroup();
   void SumTiedEmbeddings();
   void Clip();
+  std::vector<GroupId> NormGroups();
+  std::vector<std::int32_t> WithModelPeers(const std::vector<std::int32_t>& ranks) const;
+  std::vector<std::int32_t> ExpertModelPeers() const;
   void AllReduce(GroupId group, DType dtype, Bytes bytes, const std::string& name, Site site);
 
   const JobSpec& job_;

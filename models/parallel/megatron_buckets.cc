@@ -57,20 +57,34 @@ MegatronBuckets PlanMegatronBuckets(const MegatronPlan& plan, const Workload& wo
     if (is_padded) open.elements = RoundUp(open.elements, alignment_of(open));
     result.buckets.push_back(std::exchange(open, {}));
   };
-  for (const bool of_experts : {false, true}) {
+  // Of one buffer. `joins_last`: not buckets of their own, but more of the last one.
+  const auto add = [&](bool of_experts, bool of_fp8, bool joins_last) {
+    if (joins_last) {
+      open = std::move(result.buckets.back());
+      result.buckets.pop_back();
+    }
     for (std::size_t i = workload.parameters.size(); i-- > 0;) {
-      if (workload.parameters[i].is_expert != of_experts) continue;
+      const ParameterTensor& tensor = workload.parameters[i];
+      if (tensor.is_expert != of_experts || tensor.is_fp8 != of_fp8) continue;
       const auto p = static_cast<std::int32_t>(i);
-      const bool is_alone = tied.count(p) > 0;
+      const bool is_alone = tied.count(p) > 0 && !joins_last;
       if (is_alone) close();
       open.is_expert = of_experts;
       if (is_padded) open.elements = RoundUp(open.elements, kParameterAlignment);
       open.parameters.push_back(p);
-      open.elements += workload.parameters[i].elements;
+      open.elements += tensor.elements;
       result.of_parameter[i] = result.buckets.size();
-      if (is_alone || open.elements >= limit) close();
+      if (is_alone || (open.elements >= limit && !joins_last)) close();
     }
     close();
+  };
+  for (const bool of_experts : {false, true}) {
+    const std::size_t before = result.buckets.size();
+    add(of_experts, /*of_fp8=*/true, /*joins_last=*/false);
+    for (std::size_t i = before; i < result.buckets.size(); ++i) {
+      result.buckets[i].fp8 = result.buckets[i].elements;
+    }
+    add(of_experts, /*of_fp8=*/false, /*joins_last=*/result.buckets.size() > before);
   }
   return result;
 }

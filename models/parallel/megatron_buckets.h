@@ -16,6 +16,7 @@ struct MegatronBucket {
   std::vector<std::int32_t> parameters;
   bool is_expert = false;     // of the buffer of experts, behind those of all else
   std::int64_t elements = 0;  // with padding
+  std::int64_t fp8 = 0;       // ... of which in one byte each: those of fp8 parameters
 };
 
 struct MegatronBuckets {
@@ -23,6 +24,8 @@ struct MegatronBuckets {
   std::vector<std::size_t> of_parameter;  // parameter -> bucket
 };
 
+// fp8 parameters have buckets of their own; the others go with the last of them, as one group.
+//
 // `ranks` is the data parallel size; buckets are cut over `shards` of them, those of experts
 // (ParameterTensor::is_expert) over `expert_shards`.
 MegatronBuckets PlanMegatronBuckets(const MegatronPlan& plan, const Workload& workload,

@@ -35,7 +35,7 @@ TaskSpan OperatorRunner::Forward(const Operator& op, const std::string& name,
     kernels = Ring().Forward(*op.steps, name, suffix);
   } else if (gather != nullptr || scatter != nullptr) {
     kernels = Hide(gather != nullptr ? *gather : *scatter, op.forward, name + std::string(suffix));
-  } else {
+  } else if (!op.is_exchange) {
     kernels.first = rank_.Launch(lane_, op.forward, name + std::string(suffix));
     kernels.last = kernels.first;
   }
@@ -100,6 +100,7 @@ void OperatorRunner::Issue(const Operator& op, const std::string& name, Exchange
         {exchange.op, exchange.dtype, exchange.bytes, axis.group, SmsOf(exchange, place)},
         name + " " + exchange.name, axis.site);
     StreamEvent done = rank_.Record(axis.stream);
+    if (exchange.host_reads) rank_.BlockHost(done);
     if (waits) {
       rank_.Wait(lane_, std::move(done));
     } else {

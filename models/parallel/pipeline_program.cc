@@ -67,12 +67,57 @@ class RankWriter {
   std::vector<PipelineInstruction> out_;
 };
 
+// Behind the action at `begin` and those that are one operation with it.
+std::size_t GroupEnd(const std::vector<Action>& actions, std::size_t begin, bool runs_pairs) {
+  std::size_t end = begin + 1;
+  while (runs_pairs && end < actions.size() && actions[end].overlaps_previous) ++end;
+  return end;
+}
+
 std::vector<StageMove> Together(std::vector<StageMove> a, const std::vector<StageMove>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
 
 constexpr std::int32_t kGroupQueue = 0;
+
+// By micro-batch of a pass: that of the pass in the other direction right behind it, else kNone.
+struct Turns {
+  std::vector<std::int32_t> behind_forward, behind_backward;
+};
+
+Turns TurnsOf(const PipelineSchedule& schedule, std::int32_t rank) {
+  const std::vector<std::int32_t> none(static_cast<std::size_t>(schedule.shape.microbatches),
+                                       kNone);
+  Turns turns{none, none};
+  if (rank < 0 || rank >= schedule.shape.ranks) return turns;
+  const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
+  for (std::size_t i = 0; i + 1 < actions.size(); ++i) {
+    if (IsForward(actions[i]) == IsForward(actions[i + 1])) continue;
+    auto& behind = IsForward(actions[i]) ? turns.behind_forward : turns.behind_backward;
+    behind[static_cast<std::size_t>(actions[i].microbatch)] = actions[i + 1].microbatch;
+  }
+  return turns;
+}
+
+// Ranks with one chunk: when a rank turns from one direction to the other, what it has made goes to
+// the neighbour from which its next input comes. One call has both if the neighbour, too, makes
+// the one and needs the other next. With fewer micro-batches than ranks, or all forwards first, it
+// receives the last forward long before it has the first gradient.
+class SharedCalls {
+ public:
+  SharedCalls(const PipelineSchedule& schedule, std::int32_t rank)
+      : above_(TurnsOf(schedule, rank - 1)), below_(TurnsOf(schedule, rank + 1)) {}
+
+  bool Joins(const Action& action, const Action& next) const {
+    if (IsForward(action) == IsForward(next)) return false;
+    const auto& behind = IsForward(action) ? below_.behind_backward : above_.behind_forward;
+    return behind[static_cast<std::size_t>(next.microbatch)] == action.microbatch;
+  }
+
+ private:
+  Turns above_, below_;
+};
 
 // ---- PyTorch ----
 
@@ -81,7 +126,7 @@ constexpr std::int32_t kGroupQueue = 0;
 // communicator for what is between them, or (`has_one_queue`) all share one, in which a receive
 // that is posted before its tensor is made holds up what is issued behind it.
 std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, std::int32_t rank,
-                                             bool has_one_queue) {
+                                             bool has_one_queue, bool runs_pairs) {
   RankWriter out(lowered, rank);
   using Key = std::tuple<bool, std::int32_t, std::int32_t>;
   std::map<Key, std::int32_t> received;
@@ -98,7 +143,10 @@ std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, st
       received[{is_backward, edge, action.microbatch}] = number;
     }
   };
-  for (const Action& action : lowered.ranks[static_cast<std::size_t>(rank)]) {
+  const std::vector<Action>& actions = lowered.ranks[static_cast<std::size_t>(rank)];
+  for (std::size_t i = 0, end = 0; i < actions.size(); i = end) {
+    const Action& action = actions[i];
+    end = GroupEnd(actions, i, runs_pairs);
     switch (action.kind) {
       case ActionKind::kSendForward:
         post(action, false, action.stage, true);
@@ -122,10 +170,12 @@ std::vector<PipelineInstruction> LoweredRank(const PipelineSchedule& lowered, st
         out.Add(PipelineOp::kReduce, action.stage);
         break;
       default:
-        for (const StageMove& move : out.Input(action)) {
-          out.Wait(received.at({move.is_backward, move.edge, move.microbatch}));
+        for (std::size_t a = i; a < end; ++a) {
+          for (const StageMove& move : out.Input(actions[a])) {
+            out.Wait(received.at({move.is_backward, move.edge, move.microbatch}));
+          }
         }
-        out.Compute(action);
+        for (std::size_t a = i; a < end; ++a) out.Compute(actions[a]);
     }
   }
   for (const std::int32_t send : sends) out.Wait(send);
@@ -162,10 +212,11 @@ std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineRules& rules,
                                                  std::int32_t rank) {
   RankWriter out(schedule, rank);
   const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
+  const SharedCalls calls(schedule, rank);
   std::int32_t sent = kNone;       // waited for before the next send
   std::vector<StageMove> pending;  // to be sent with the next receive
   for (std::size_t i = 0; i < actions.size(); ++i) {
-    const bool turns = i > 0 && IsForward(actions[i]) != IsForward(actions[i - 1]);
+    const bool turns = i > 0 && calls.Joins(actions[i - 1], actions[i]);
     if (turns) {
       out.Wait(
           out.Transfer(Together(std::exchange(pending, {}), out.Input(actions[i])), kGroupQueue));
@@ -176,8 +227,7 @@ std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineRules& rules,
     if (rules.reduces_after_backward && i + 1 == actions.size()) {
       out.Add(PipelineOp::kReduce, actions[i].stage);
     }
-    const bool turns_next =
-        i + 1 < actions.size() && IsForward(actions[i]) != IsForward(actions[i + 1]);
+    const bool turns_next = i + 1 < actions.size() && calls.Joins(actions[i], actions[i + 1]);
     if (turns_next) {
       pending = out.Output(actions[i]);
       continue;
@@ -250,6 +300,7 @@ class Megatron1f1bWriter {
                      std::int32_t rank)
       : rules_(rules),
         actions_(schedule.ranks[static_cast<std::size_t>(rank)]),
+        calls_(schedule, rank),
         out_(schedule, rank) {}
 
   std::vector<PipelineInstruction> Write() && {
@@ -262,7 +313,7 @@ class Megatron1f1bWriter {
         break;
       }
       const std::vector<StageMove> input = out_.Input(actions_[i + 1]);
-      if (IsForward(actions_[i]) != IsForward(actions_[i + 1])) {
+      if (calls_.Joins(actions_[i], actions_[i + 1])) {
         Exchange(Together(output, input));
       } else {
         Exchange(output);
@@ -281,6 +332,7 @@ class Megatron1f1bWriter {
 
   const PipelineRules& rules_;
   const std::vector<Action>& actions_;
+  SharedCalls calls_;
   RankWriter out_;
 };
 
@@ -296,7 +348,7 @@ class MegatronInterleavedWriter {
         ranks_(schedule.shape.ranks),
         stages_(schedule.stages()),
         rank_(rank),
-        warmup_(WarmupOf(schedule.shape, rank)),
+        warmup_(WarmupOf(schedule, rank)),
         actions_(schedule.ranks[static_cast<std::size_t>(rank)]),
         out_(schedule, rank) {
     const std::int32_t other = rank == 0 ? ranks_ - 1 : 0;
@@ -308,14 +360,18 @@ class MegatronInterleavedWriter {
   std::vector<PipelineInstruction> Write() && {
     const auto first_backward = std::find_if_not(actions_.begin(), actions_.end(), IsForward);
     Receive(actions_.front());
-    for (std::size_t i = 0; i < actions_.size(); ++i) {
+    for (std::size_t i = 0, end = 0; i < actions_.size(); i = end) {
+      end = GroupEnd(actions_, i, /*runs_pairs=*/true);
+      for (std::size_t a = i; a < end; ++a) {
+        for (const StageMove& move : out_.Input(actions_[a])) Wait(move);
+      }
+      for (std::size_t a = i; a < end; ++a) out_.Compute(actions_[a]);
       const Action& action = actions_[i];
-      for (const StageMove& move : out_.Input(action)) Wait(move);
-      out_.Compute(action);
       const bool is_steady = i >= warmup_ && i + warmup_ < actions_.size();
-      if (is_steady && !rules_.overlaps_transfers && IsForward(action)) continue;
-      if (is_steady && !rules_.overlaps_transfers) Post(i - 1);
-      Post(i);
+      const bool is_single = end == i + 1;
+      if (is_steady && is_single && !rules_.overlaps_transfers && IsForward(action)) continue;
+      if (is_steady && is_single && !rules_.overlaps_transfers) Post(i - 1);
+      for (std::size_t a = i; a < end; ++a) Post(a);
       const bool is_last_of_warmup = i + 1 == std::max<std::size_t>(warmup_, 1);
       if (is_last_of_warmup && first_backward != actions_.end()) Receive(*first_backward);
       const bool overlaps = is_steady || rules_.overlaps_warmup;
@@ -329,11 +385,13 @@ class MegatronInterleavedWriter {
   using Key = std::tuple<bool, std::int32_t, std::int32_t>;
   static Key KeyOf(const StageMove& move) { return {move.is_backward, move.edge, move.microbatch}; }
   // Forwards before the first one that a backward follows at once.
-  static std::size_t WarmupOf(const ScheduleShape& shape, std::int32_t rank) {
+  static std::size_t WarmupOf(const PipelineSchedule& schedule, std::int32_t rank) {
+    const ScheduleShape& shape = schedule.shape;
+    const int extra = schedule.name == kMegatronPaired ? 1 : 0;
     const std::int64_t group = shape.group > 0 ? shape.group : shape.ranks;
     const std::int64_t most = std::int64_t{shape.microbatches} * shape.chunks;
     return static_cast<std::size_t>(
-        std::min(2 * (shape.ranks - rank - 1) + (shape.chunks - 1) * group, most));
+        std::min(2 * (shape.ranks - rank - 1) + (shape.chunks - 1) * group + extra, most));
   }
   // Rank r to r + 1 is edge r: with two ranks the two directions stay apart.
   std::int32_t QueueOf(const StageMove& move) const {
@@ -408,19 +466,21 @@ std::vector<PipelineInstruction> PlanRank(const PipelineRules& rules,
   if (rules.runtime == PipelineRuntime::kPytorch) {
     if (is_single && schedule.name == "gpipe") return PytorchGpipeRank(rules, schedule, rank);
     if (is_single && schedule.name == "1f1b") return Pytorch1f1bRank(rules, schedule, rank);
-    return LoweredRank(lowered, rank, rules.has_one_communicator);
+    return LoweredRank(lowered, rank, rules.has_one_communicator, rules.runs_pairs);
   }
   std::vector<PipelineInstruction> order;
   if (is_single) {
     order = Megatron1f1bWriter(rules, schedule, rank).Write();
-  } else if (schedule.name == "megatron_interleaved") {
+  } else if (IsMegatronsInterleaving(schedule.name)) {
     order = MegatronInterleavedWriter(rules, schedule, rank).Write();
   } else {
-    order = LoweredRank(lowered, rank, /*has_one_queue=*/false);
+    order = LoweredRank(lowered, rank, /*has_one_queue=*/false, rules.runs_pairs);
   }
   const std::vector<std::int32_t> stages = schedule.StagesOf(rank);
+  // The two ranks of a bidirectional pipeline that hold the same stages reduce in the same order.
+  const bool is_mirrored = schedule.placement == StagePlacement::kBidirectional;
   AddAlignedGathers(rules, rank, stages, &order);
-  AddAlignedReductions(rules, rank, stages.size(), &order);
+  AddAlignedReductions(rules, is_mirrored ? 0 : rank, stages.size(), &order);
   return order;
 }
 

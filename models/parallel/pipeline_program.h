@@ -55,6 +55,7 @@ struct PipelineRules {
   bool synchronizes = true;             // Megatron: batch_p2p_sync, where transfers are batched
   bool aligns_gather = false;           // Megatron: align_param_gather, of overlapped gathers
   bool aligns_reduction = true;         // Megatron: align_grad_reduce
+  bool runs_pairs = false;              // a joined forward and backward: both inputs at their start
   bool shards_stages = false;           // PyTorch: UNSHARD and RESHARD around stages
   bool reduces_after_backward = false;  // a kReduce where the runtime has one
 };

@@ -49,7 +49,7 @@ RankProgram::RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId ran
       rank_(rank),
       model_(model),
       queues_(model.connections),
-      compute_(AddStream("compute")),
+      current_(AddStream("compute")),
       pace_(model.pace.At(0, 0)) {
   if (model.has_host) host_ = graph_.AddStream(rank_, "host");
 }

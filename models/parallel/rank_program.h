@@ -68,7 +68,20 @@ class RankProgram {
   RankProgram(TaskGraphBuilder& graph, Meetings& meetings, RankId rank, const LaunchModel& model);
 
   RankId rank() const { return rank_; }
-  StreamId compute() const { return compute_; }
+  // The stream that kernels go to: that of compute, but for the life of an OnStream.
+  StreamId compute() const { return current_; }
+  class OnStream {
+   public:
+    OnStream(RankProgram& rank, StreamId stream)
+        : rank_(rank), before_(std::exchange(rank.current_, stream)) {}
+    ~OnStream() { rank_.current_ = before_; }
+    OnStream(const OnStream&) = delete;
+    OnStream& operator=(const OnStream&) = delete;
+
+   private:
+    RankProgram& rank_;
+    StreamId before_;
+  };
   TaskGraphBuilder& graph() { return graph_; }
   // `has_queue`: launches on it stand in one of the hardware queues.
   // One that has been added by this name before is shared: model chunks of one rank have theirs in
@@ -102,7 +115,7 @@ class RankProgram {
   // Time on the host thread alone.
   void RunOnHost(const HostWork& work, std::string name);
   // A step begins: its host has waited for nothing yet.
-  void BeginStep() { host_point_ = Record(compute_); }
+  void BeginStep() { host_point_ = Record(current_); }
   // What-if: while on, launches cost the host nothing and stand in no hardware queue.
   void LaunchBeforehand(bool on) { is_beforehand_ = on; }
   // The launches that follow are nodes of one CUDA graph. Does nothing when none are captured.
@@ -159,7 +172,7 @@ class RankProgram {
   std::map<StreamId, Stream> streams_;
   std::map<std::string, StreamId> named_;
   StreamId host_ = kNoId<StreamId>;
-  StreamId compute_;
+  StreamId current_;
   TaskId graph_launch_ = kNoId<TaskId>;   // of the CUDA graph begun last
   std::map<GroupId, std::size_t> calls_;  // collectives issued so far, per group
   Phase phase_ = Phase::kOther;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/spec/pipeline_rules.h"
 #include "models/spec/sharding.h"
 #include "sim/base/check.h"
 
@@ -50,19 +51,33 @@ void RankStep::Build(std::int32_t step) {
 }
 
 void RankStep::RunMicrosteps(std::int32_t step) {
-  const auto microsteps = static_cast<std::int32_t>(job_.batch.gradient_accumulation_steps);
-  for (std::int32_t m = 0; m < microsteps; ++m) {
-    Compute({ActionKind::kForward, 0, m}, step);
-    Compute({ActionKind::kBackward, 0, m}, step);
+  const auto last = static_cast<std::int32_t>(job_.batch.gradient_accumulation_steps) - 1;
+  Compute({ActionKind::kForward, 0, 0}, step);
+  for (std::int32_t m = 0; m < last; ++m) {
+    const Action backward{ActionKind::kBackward, 0, m}, forward{ActionKind::kForward, 0, m + 1};
+    if (job_.plan.expert.overlap_microbatches) {
+      ComputePair(&forward, &backward, step);
+    } else {
+      Compute(backward, step);
+      Compute(forward, step);
+    }
   }
+  Compute({ActionKind::kBackward, 0, last}, step);
 }
 
 void RankStep::RunProgram(std::int32_t step) {
   transfers_.clear();
-  for (const auto& it : place_.program->ranks[static_cast<std::size_t>(place_.rank)]) {
+  const auto& program = place_.program->ranks[static_cast<std::size_t>(place_.rank)];
+  for (std::size_t i = 0; i < program.size(); ++i) {
+    const PipelineInstruction& it = program[i];
     switch (it.op) {
       case PipelineOp::kCompute:
-        Compute(it.action, step);
+        if (place_.runs_pairs && i + 1 < program.size() &&
+            program[i + 1].action.overlaps_previous) {
+          ComputePair(&it.action, &program[++i].action, step);
+        } else {
+          Compute(it.action, step);
+        }
         break;
       case PipelineOp::kTransfer:
         Transfer(it, step);
@@ -90,20 +105,24 @@ void RankStep::RunProgram(std::int32_t step) {
 
 // A chunk's n-th pass in a direction is its n-th micro-step, whichever micro-batch it is.
 void RankStep::Compute(const Action& action, std::int32_t step) {
+  const bool is_forward = action.kind == ActionKind::kForward;
+  if (job_.plan.expert.overlap_microbatches) {
+    return ComputePair(is_forward ? &action : nullptr, is_forward ? nullptr : &action, step);
+  }
+  pair_.reset();
   const std::size_t c = IndexOf(action.stage);
   ChunkRunner& runner = *chunks_[c].runner;
   Progress& progress = progress_[c];
-  if (action.kind == ActionKind::kForward) {
+  if (is_forward) {
     rank_.SetPosition(Phase::kForward, {action.microbatch, step});
     rank_.BeginGraph();
     BeginForward(action, runner.Forward(MomentOf(c, step, progress.forwards++)));
-    EndForward(action);
+    EndForward(action, rank_.Record(rank_.compute()).last);
     return;
   }
   rank_.SetPosition(Phase::kBackward, {action.microbatch, step});
   const bool is_first_half = action.kind == ActionKind::kInputGradient;
-  Moment moment = MomentOf(c, step, is_first_half ? progress.backwards : progress.backwards++);
-  if (progress.reduces_apart) moment.is_last_microstep = false;
+  const Moment moment = BackwardMoment(c, step, is_first_half);
   if (action.kind != ActionKind::kWeightGradient) BeginBackward(action);
   if (action.kind == ActionKind::kBackward) {
     runner.Backward(moment);
@@ -111,6 +130,32 @@ void RankStep::Compute(const Action& action, std::int32_t step) {
     ComputeSplit(action, moment);
   }
   rank_.SetPosition(Phase::kOther, {action.microbatch, step});
+}
+
+void RankStep::ComputePair(const Action* forward, const Action* backward, std::int32_t step) {
+  std::optional<PairedPass> f, b;
+  if (forward != nullptr) {
+    const std::size_t c = IndexOf(forward->stage);
+    f.emplace(PairedPass{chunks_[c].runner.get(),
+                         MomentOf(c, step, progress_[c].forwards++),
+                         {forward->microbatch, step}});
+    rank_.SetPosition(Phase::kForward, f->position);
+    rank_.BeginGraph();
+  }
+  if (backward != nullptr) {
+    const std::size_t c = IndexOf(backward->stage);
+    b.emplace(PairedPass{chunks_[c].runner.get(),
+                         BackwardMoment(c, step, /*is_first_half=*/false),
+                         {backward->microbatch, step}});
+    BeginBackward(*backward);
+  }
+  const auto pass = [](const std::optional<PairedPass>& p) { return p ? &*p : nullptr; };
+  pair_ = RunPaired(rank_, pass(f), pass(b), DelaysWeightGradients(job_));
+  if (forward != nullptr) {
+    BeginForward(*forward, pair_->first_forward);
+    EndForward(*forward, pair_->forward.last);
+  }
+  rank_.SetPosition(Phase::kOther, b ? b->position : f->position);
 }
 
 // PyTorch's first stage has no input that wants a gradient: its first half does nothing, the second
@@ -127,6 +172,15 @@ void RankStep::ComputeSplit(const Action& action, const Moment& moment) {
   }
 }
 
+// What goes out, and what comes in for the next pass of its direction, is called for behind that
+// direction's pass alone where two run at once.
+void RankStep::WaitForInput(StreamId stream, const PipelineInstruction& transfer) {
+  if (!pair_.has_value()) return rank_.Wait(stream, rank_.Record(rank_.compute()));
+  for (const StageMove& move : transfer.moves) {
+    rank_.Wait(stream, move.is_backward ? pair_->backward : pair_->forward);
+  }
+}
+
 void RankStep::Transfer(const PipelineInstruction& it, std::int32_t step) {
   // Both ends of a call in both directions know it by its activation.
   const StageMove& move = it.moves.front().is_backward ? it.moves.back() : it.moves.front();
@@ -136,7 +190,7 @@ void RankStep::Transfer(const PipelineInstruction& it, std::int32_t step) {
       groups_.Of({std::min(own, other), std::max(own, other)}, "pp", "neighbouring stages");
   const StreamId stream =
       rank_.AddStream(it.queue == 0 ? "nccl pp" : "nccl pp " + std::to_string(it.queue));
-  rank_.Wait(stream, rank_.Record(rank_.compute()));
+  WaitForInput(stream, it);
   std::string name;
   for (const StageMove& m : it.moves) {
     if (!name.empty()) name += " + ";
@@ -148,8 +202,9 @@ void RankStep::Transfer(const PipelineInstruction& it, std::int32_t step) {
   const std::int64_t direction = std::int64_t{step} * 2 + (move.is_backward ? 1 : 0);
   const std::int64_t key =
       ((direction * place_.stages + move.edge) << 20) + move.microbatch;  // fewer than 2^20
-  const TaskId task = rank_.LaunchTransfer(
-      stream, {CollectiveOp::kSendRecv, TransferType(job_), bytes, group}, std::move(name), key);
+  CollectiveWork work{CollectiveOp::kSendRecv, TransferType(job_), bytes, group};
+  if (it.moves.size() == 1) work.sender = move.is_send ? own : other;
+  const TaskId task = rank_.LaunchTransfer(stream, work, std::move(name), key);
   transfers_[it.transfer] = rank_.Record(stream);
   for (const StageMove& m : it.moves) {
     if (!m.is_send) {
@@ -174,9 +229,9 @@ bool RankStep::Leaves(const Action& action) const {
 }
 
 // A stage's output is an input of nothing on it.
-void RankStep::EndForward(const Action& action) {
+void RankStep::EndForward(const Action& action, TaskId last) {
   if (!Leaves(action)) return;
-  Account(rank_.Record(rank_.compute()).last, /*at_end=*/false, /*is_gradient=*/false,
+  Account(last, /*at_end=*/false, /*is_gradient=*/false,
           place_.edges[static_cast<std::size_t>(action.stage)]);
 }
 
@@ -211,6 +266,13 @@ std::size_t RankStep::IndexOf(std::int32_t stage) const {
   }
   SIM_CHECK(false, "a rank holds the stages of its program");
   return 0;
+}
+
+Moment RankStep::BackwardMoment(std::size_t chunk, std::int32_t step, bool is_first_half) {
+  Progress& progress = progress_[chunk];
+  Moment moment = MomentOf(chunk, step, is_first_half ? progress.backwards : progress.backwards++);
+  if (progress.reduces_apart) moment.is_last_microstep = false;
+  return moment;
 }
 
 Moment RankStep::MomentOf(std::size_t chunk, std::int32_t step, std::int32_t count) const {

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "models/parallel/chunk_runner.h"
 #include "models/parallel/finish_gradients.h"
+#include "models/parallel/paired_runner.h"
 #include "models/parallel/pipeline_program.h"
 #include "models/parallel/process_groups.h"
 
@@ -33,6 +35,7 @@ struct PipelinePlace {
   std::vector<Bytes> edges;         // what travels between stages i and i + 1
   bool splits_first_stage = true;   // false: its first half of a backward does nothing (PyTorch)
   bool keeps_outputs = true;        // until their backward; false: until they are sent
+  bool runs_pairs = false;          // what a schedule joins: at once; false: one after another
 };
 
 class RankStep {
@@ -57,15 +60,19 @@ class RankStep {
   void RunProgram(std::int32_t step);
   void Compute(const Action& action, std::int32_t step);
   void ComputeSplit(const Action& action, const Moment& moment);
+  // Layer by layer; one of the two may be missing.
+  void ComputePair(const Action* forward, const Action* backward, std::int32_t step);
+  void WaitForInput(StreamId stream, const PipelineInstruction& transfer);
   void Transfer(const PipelineInstruction& instruction, std::int32_t step);
   void Optimize(std::int32_t step);
   // Tensors between stages, as far as no kernel of a chunk accounts for them.
   void BeginForward(const Action& action, TaskId first);
-  void EndForward(const Action& action);
+  void EndForward(const Action& action, TaskId last);
   void BeginBackward(const Action& action);
   void Account(TaskId task, bool at_end, bool is_gradient, Bytes delta);
 
   std::size_t IndexOf(std::int32_t stage) const;
+  Moment BackwardMoment(std::size_t chunk, std::int32_t step, bool is_first_half);
   Moment MomentOf(std::size_t chunk, std::int32_t step, std::int32_t count) const;
   bool Leaves(const Action& action) const;  // its output goes to another rank
 
@@ -76,6 +83,7 @@ class RankStep {
   std::vector<Progress> progress_;
   FinishGradients finish_;
   PipelinePlace place_;
+  std::optional<PairEnds> pair_;                          // of the computation before
   std::map<std::int32_t, StreamEvent> transfers_;         // by number, of this step
   std::set<std::pair<std::int32_t, std::int32_t>> sent_;  // outputs, by stage and micro-batch
   std::map<std::pair<std::int32_t, std::int32_t>, Bytes> received_;  // by stage, micro-batch

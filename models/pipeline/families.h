@@ -20,6 +20,7 @@ RankOrders InterleavedOrder(const ScheduleShape& shape);
 RankOrders InterleavedZeroBubbleOrder(const ScheduleShape& shape);
 ShapeProblem MegatronGroupRule(const ScheduleShape& shape);
 RankOrders MegatronInterleavedOrder(const ScheduleShape& shape);
+RankOrders MegatronPairedOrder(const ScheduleShape& shape);
 
 // looped_bfs.cc: breadth first.
 ShapeProblem LoopedRule(const ScheduleShape& shape);

@@ -39,16 +39,24 @@ std::size_t WarmUp(const ScheduleShape& shape, std::int32_t rank, std::int32_t g
   return Count(std::min(forwards, shape.microbatches * shape.chunks));
 }
 
-RankOrders Interleave(const ScheduleShape& shape, std::int32_t group) {
+// Joined: one more forward first, so that no backward needs the forward that it is joined to.
+RankOrders Interleave(const ScheduleShape& shape, std::int32_t group, bool is_joined = false) {
   const std::vector<std::size_t> chunk_of_step = ChunkOfStep(shape, group);
   RankOrders ranks;
   for (std::int32_t rank = 0; rank < shape.ranks; ++rank) {
     RankOrder order(StagesOfRank(shape, rank), shape.microbatches);
     std::size_t next = WarmUp(shape, rank, group, 2);
+    if (is_joined) next = std::min(next + 1, chunk_of_step.size());
     for (std::size_t k = 0; k < next; ++k) order.Forward(chunk_of_step[k]);
     for (const std::size_t chunk : chunk_of_step) {
-      if (next < chunk_of_step.size()) order.Forward(chunk_of_step[next++]);
-      order.Backward(Count(shape.chunks) - 1 - chunk);
+      const std::size_t backward = Count(shape.chunks) - 1 - chunk;
+      const bool has_forward = next < chunk_of_step.size();
+      if (has_forward && is_joined) {
+        order.Overlap(chunk_of_step[next++], backward);
+      } else {
+        if (has_forward) order.Forward(chunk_of_step[next++]);
+        order.Backward(backward);
+      }
     }
     ranks.push_back(order.Take());
   }
@@ -92,6 +100,10 @@ ShapeProblem MegatronGroupRule(const ScheduleShape& shape) {
 
 RankOrders MegatronInterleavedOrder(const ScheduleShape& shape) {
   return Interleave(shape, MegatronGroup(shape));
+}
+
+RankOrders MegatronPairedOrder(const ScheduleShape& shape) {
+  return Interleave(shape, MegatronGroup(shape), /*is_joined=*/true);
 }
 
 RankOrders InterleavedZeroBubbleOrder(const ScheduleShape& shape) {

@@ -121,6 +121,13 @@ struct ScheduleRow {
   PipelineSchedule Make(const ScheduleShape& shape) const;
 };
 
+// Megatron-LM's interleaving, and the one of its forwards and backwards joined.
+inline constexpr std::string_view kMegatronInterleaved = "megatron_interleaved";
+inline constexpr std::string_view kMegatronPaired = "megatron_paired";
+constexpr bool IsMegatronsInterleaving(std::string_view name) {
+  return name == kMegatronInterleaved || name == kMegatronPaired;
+}
+
 std::span<const ScheduleRow> Schedules();
 // By name, alias or the name of PyTorch's class; letter case, '_', '-' and "Schedule" in front are
 // ignored. nullptr: there is none.

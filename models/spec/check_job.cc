@@ -19,7 +19,6 @@ namespace stepsim {
 namespace {
 
 bool UsesDdp(const JobSpec& job) { return Uses(job, "ddp"); }
-bool IsParallel(const JobSpec& job) { return job.plan.strategy != "none"; }
 
 // ---- Keys without effect ----
 
@@ -41,9 +40,9 @@ constexpr std::array kIneffective = {
     IneffectiveKey{"plan.ddp", "plan.strategy: {strategy}",
                    [](const JobSpec& j) { return !UsesDdp(j); }},
     IneffectiveKey{"plan.data_parallel", "plan.strategy: none",
-                   [](const JobSpec& j) { return !IsParallel(j); }},
+                   [](const JobSpec& j) { return !j.plan.communicates(); }},
     IneffectiveKey{"collectives", "plan.strategy: none",
-                   [](const JobSpec& j) { return !IsParallel(j); }},
+                   [](const JobSpec& j) { return !j.plan.communicates(); }},
     IneffectiveKey{"plan.ddp.bucket_cap_mb", "plan.ddp.bucket_cap_mb_list", HasCapList},
     IneffectiveKey{"plan.ddp.first_bucket_mb", "plan.ddp.bucket_cap_mb_list", HasCapList},
     IneffectiveKey{"plan.ddp.bucket_cap_mb", "plan.ddp.iteration: first, which has one bucket",
@@ -77,11 +76,11 @@ constexpr std::array kIneffective = {
     IneffectiveKey{"host.graph_launch", "host.cuda_graphs: false",
                    [](const JobSpec& j) { return !UsesGraphs(j); }},
     IneffectiveKey{"host.collective_call", "plan.strategy: none",
-                   [](const JobSpec& j) { return !IsParallel(j); }},
+                   [](const JobSpec& j) { return !j.plan.communicates(); }},
     IneffectiveKey{"host.event_handover", "plan.strategy: none",
-                   [](const JobSpec& j) { return !IsParallel(j); }},
+                   [](const JobSpec& j) { return !j.plan.communicates(); }},
     IneffectiveKey{"host.stream_priority", "plan.strategy: none",
-                   [](const JobSpec& j) { return !IsParallel(j); }},
+                   [](const JobSpec& j) { return !j.plan.communicates(); }},
 };
 
 std::vector<std::span<const IneffectiveKey>> AllRules() {
@@ -190,7 +189,7 @@ class JobChecker {
       Report("nodes", fmt::format("found {} x {} GPUs, allowed: at most {}", job_.nodes,
                                   job_.gpus_per_node, kMostGpus));
     }
-    if (IsParallel(job_)) CheckDegrees(problems_);
+    if (job_.plan.communicates()) CheckDegrees(problems_);
     constexpr std::int64_t kMostUnfolded = 8192;
     if (job_.simulate.all_ranks && job_.gpus() > kMostUnfolded) {
       Report("simulate.ranks", fmt::format("found 'all' for {} GPUs, allowed: at most {} GPUs, or "
@@ -249,8 +248,10 @@ class JobChecker {
                                "learned position table");
     } else if (job_.batch.sequence_length > spec.max_positions) {
       Report("batch.sequence_length",
-             fmt::format("sequence_length ({}) must not exceed the max_positions ({}) of model {}",
-                         job_.batch.sequence_length, spec.max_positions, job_.model.name));
+             fmt::format("sequence_length ({}) must not exceed the max_positions ({}) of model {}; "
+                         "nearest valid: {}",
+                         job_.batch.sequence_length, spec.max_positions, job_.model.name,
+                         spec.max_positions));
     }
   }
 
@@ -451,7 +452,7 @@ void CheckJob(const JobSpec& job, FieldReading& reading) {
   for (const auto rules : AllRules()) effect.Check(rules);
   CheckNetworkSettings(job, reading);
   JobChecker(job, reading).Check();
-  if (IsParallel(job)) CheckCollectives(job, reading);
+  if (job.plan.communicates()) CheckCollectives(job, reading);
 }
 
 void CheckCluster(const JobSpec& job, FieldReading& reading) {

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "models/spec/expert_tokens.h"
+#include "models/spec/gpu_generation.h"
 #include "models/spec/spec_fields.h"
 
 namespace stepsim {
@@ -56,6 +58,9 @@ const StructTable<HostSpec>& HostFields() {
           "max_connections", &HostSpec::max_connections,
           "CUDA_DEVICE_MAX_CONNECTIONS: hardware queues that the streams share; with 1 kernels of "
           "all streams start in launch order")
+          .Unset(
+              "8; 1 before Blackwell with tensor or context parallelism of Megatron-LM's layers, "
+              "whose launcher asks for it")
           .Range(1, 32)
           .Aliases({"cuda_device_max_connections"}),
       Field("stream_priority", &HostSpec::stream_priority, kPriorityNames,
@@ -81,9 +86,24 @@ HostTimes TimesOf(const JobSpec& job) {
   return times;
 }
 
+// Megatron-LM's launcher wants its collectives, which are launched first, to start before the
+// products that they run beside; Blackwell's scheduler does so by itself.
+std::int64_t ConnectionsOf(const JobSpec& job) {
+  constexpr std::int64_t kDriver = 8;
+  const bool is_pytorch =
+      Uses(job, "fsdp1") || Uses(job, "fsdp2") || job.plan.tensor.overlap == TensorOverlap::kAsync;
+  const bool has_exchanges = job.plan.tensor_parallel > 1 || job.plan.context_parallel > 1;
+  const bool pairs = job.plan.expert.overlap_microbatches;  // for which it wants more than one
+  const bool is_new =
+      GenerationOf(job.hardware.gpu.compute_capability) >= GpuGeneration::kBlackwell;
+  return job.host.max_connections.value_or(is_pytorch || !has_exchanges || pairs || is_new ? kDriver
+                                                                                           : 1);
+}
+
 bool HostReadsExpertCounts(const JobSpec& job) {
   const TransformerSpec* spec = TransformerOf(job);
   if (spec == nullptr || !spec->has_experts() || job.plan.expert.pad_to_capacity) return false;
+  if (GathersTokens(job)) return job.plan.expert_parallel > 1;
   return job.plan.expert_parallel * job.plan.expert_tensor_parallel() > 1 || Uses(job, "megatron");
 }
 

@@ -20,7 +20,7 @@ struct HostSpec {
   std::optional<Duration> graph_launch;     // per CUDA graph
   bool cuda_graphs = false;                 // one graph for every micro-step
   bool synchronize = false;  // at the end of a step the host waits for the device (loss.item())
-  std::int64_t max_connections = 8;                             // CUDA_DEVICE_MAX_CONNECTIONS
+  std::optional<std::int64_t> max_connections;  // CUDA_DEVICE_MAX_CONNECTIONS; unset: ConnectionsOf
   StreamPriority stream_priority = StreamPriority::kFramework;  // of the communication streams
 };
 

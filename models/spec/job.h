@@ -74,6 +74,10 @@ struct ParallelPlan {
   bool has_expert_mesh() const {
     return expert_parallel > 1 || expert_tensor_parallel() != tensor_parallel;
   }
+  // Of each stage's parameters along one pipeline: bidirectional schedules have two.
+  std::int64_t copies() const;
+  // Does any rank talk to another? Independent replicas may still be cut within.
+  bool communicates() const { return strategy != "none" || model_ranks() > 1; }
   bool sequence_parallel() const {
     return tensor_parallel > 1 && tensor.sequence_parallel.value_or(true);
   }
@@ -139,12 +143,12 @@ struct JobSpec {
   // Copies of the network, each with samples of its own.
   std::int64_t replicas() const { return std::max<std::int64_t>(gpus() / plan.model_ranks(), 1); }
   // Ranks that hold the same parameters: they sum their gradients.
-  std::int64_t gradient_ranks() const { return replicas() * plan.context_parallel; }
+  std::int64_t gradient_ranks() const { return replicas() * plan.context_parallel * plan.copies(); }
   // Ranks that hold the same experts.
   std::int64_t expert_gradient_ranks() const {
     const std::int64_t ranks = gpus() / plan.pipeline_parallel;
-    return std::max<std::int64_t>(ranks / (plan.expert_parallel * plan.expert_tensor_parallel()),
-                                  1);
+    const std::int64_t share = plan.expert_parallel * plan.expert_tensor_parallel();
+    return std::max<std::int64_t>(ranks / share, 1) * plan.copies();
   }
   Bytes memory_limit() const { return memory.limit.value_or(hardware.gpu.memory); }
 };
@@ -163,7 +167,8 @@ bool RegathersInput(const JobSpec& job);
 
 HostTimes TimesOf(const JobSpec& job);
 KernelMode LossKernels(const JobSpec& job);
-StreamPriority PriorityOf(const JobSpec& job);  // of the communication streams
+StreamPriority PriorityOf(const JobSpec& job);   // of the communication streams
+std::int64_t ConnectionsOf(const JobSpec& job);  // hardware queues that the streams share
 
 // What makes the host wait for the device in the middle of a step ("DeepSpeed's stage 3"), which no
 // CUDA graph survives; empty: nothing.

@@ -27,7 +27,7 @@ constexpr std::array kRows = {
         "recompute.modules", "recompute that is not selective with policy: modules",
         [](const JobSpec& j) { return !j.recompute.IsSelective(RecomputePolicy::kModules); }},
     IneffectiveKey{"memory.communicator", "plan.strategy: none",
-                   [](const JobSpec& j) { return j.plan.strategy == "none"; }},
+                   [](const JobSpec& j) { return !j.plan.communicates(); }},
     IneffectiveKey{"recompute.early_stop", "recompute.granularity: none",
                    [](const JobSpec& j) { return !j.recompute.IsOn(); }},
 };

@@ -19,6 +19,7 @@ constexpr std::array kBalanceNames = {
     EnumName<StageBalance>{StageBalance::kLayers, "layers"},
     EnumName<StageBalance>{StageBalance::kEnds, "ends"},
     EnumName<StageBalance>{StageBalance::kTime, "time"},
+    EnumName<StageBalance>{StageBalance::kParameters, "parameters"},
 };
 constexpr std::array kExchangeNames = {
     EnumName<ContextExchange>{ContextExchange::kP2p, "p2p"},
@@ -96,7 +97,8 @@ const StructTable<PipelinePlan>& PipelineFields() {
             "megatron, else PyTorch's"),
       Field("balance", &P::balance, kBalanceNames,
             "how layers are dealt out: layers: evenly; ends: embedding and head count as one each; "
-            "time: so that the slowest stage is fastest"),
+            "time: so that the slowest stage is fastest; parameters: so that the largest is "
+            "smallest, as DeepSpeed does it"),
       Field("layers_per_stage", &P::layers_per_stage,
             "layers of each stage in the order of the network (virtual stages too)")
           .Unset("as balance says")
@@ -167,6 +169,11 @@ const StructTable<ExpertPlan>& ExpertFields() {
       Field("overlap_microbatches", &P::overlap_microbatches,
             "dispatch and combine beside the other direction of another micro-batch")
           .Aliases({"overlap_moe_expert_parallel_comm"}),
+      Field("delay_weight_gradients", &P::delay_weight_gradients,
+            "two micro-batches at once: weight gradients behind the input gradients of attention "
+            "or MLP, beside a dispatch")
+          .Unset("false; true with pipeline.overlap_forward_backward outside PyTorch's runtime")
+          .Aliases({"delay_wgrad_compute"}),
   };
   return table;
 }

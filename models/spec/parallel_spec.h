@@ -43,9 +43,10 @@ struct TensorPlan {
 enum class PipelineRuntime { kAuto, kPytorch, kMegatron };
 // Who counts as a layer when layers are dealt out to the stages?
 enum class StageBalance {
-  kLayers,  // layers alone; embedding and head come on top
-  kEnds,    // embedding and head count as a layer each
-  kTime,    // by the work of each unit, the slowest stage as fast as possible
+  kLayers,      // layers alone; embedding and head come on top
+  kEnds,        // embedding and head count as a layer each
+  kTime,        // by the work of each unit, the slowest stage as fast as possible
+  kParameters,  // by the parameters of each unit, the largest stage as small as possible
 };
 
 struct PipelinePlan {
@@ -88,6 +89,9 @@ struct ExpertPlan {
   double imbalance = 1;                   // tokens of the busiest rank over the mean
   bool shared_expert_overlap = false;     // the shared expert beside the dispatch
   bool overlap_microbatches = false;      // beside the other direction of another micro-batch
+  // Then weight gradients come behind all input gradients of their part of the layer. Unset: with
+  // plan.pipeline.overlap_forward_backward, as DeepSeek's DualPipe does.
+  std::optional<bool> delay_weight_gradients;
 };
 
 }  // namespace stepsim

@@ -26,9 +26,11 @@ bool IsMegatron(const JobSpec& job) { return RuntimeOf(job) == PipelineRuntime::
 const ScheduleRow* RowOf(const JobSpec& job) {
   const ScheduleRow* row = FindSchedule(job.plan.pipeline.schedule);
   if (row != nullptr && row->name == "interleaved_1f1b" && IsMegatron(job)) {
-    return FindSchedule("megatron_interleaved");
+    row = FindSchedule(kMegatronInterleaved);
   }
-  return row;
+  const bool is_joined =
+      row != nullptr && row->name == kMegatronInterleaved && job.plan.expert.overlap_microbatches;
+  return is_joined ? FindSchedule(kMegatronPaired) : row;
 }
 
 ScheduleShape ShapeOf(const JobSpec& job, const ScheduleRow& row) {
@@ -52,7 +54,7 @@ std::string_view PathOf(std::int32_t ScheduleShape::*field) {
 
 bool IsInterleavedMegatron(const JobSpec& job) {
   const ScheduleRow* row = RowOf(job);
-  return row != nullptr && row->name == "megatron_interleaved";
+  return row != nullptr && IsMegatronsInterleaving(row->name);
 }
 constexpr std::string_view kPytorchs = "PyTorch's runtime (plan.pipeline.runtime)";
 constexpr bool (*kIsPytorch)(const JobSpec&) = [](const JobSpec& j) { return !IsMegatron(j); };
@@ -68,6 +70,10 @@ constexpr std::array kRows = {
     IneffectiveKey{"plan.pipeline.microbatch_group_size",
                    "a schedule other than Megatron-LM's interleaving",
                    [](const JobSpec& j) { return !IsInterleavedMegatron(j); }},
+    IneffectiveKey{"plan.pipeline.overlap_forward_backward", "a model without experts",
+                   [](const JobSpec& j) {
+                     return TransformerOf(j) == nullptr || !TransformerOf(j)->has_experts();
+                   }},
     IneffectiveKey{"plan.pipeline.balance", "plan.pipeline.layers_per_stage",
                    [](const JobSpec& j) { return !j.plan.pipeline.layers_per_stage.empty(); }},
 };
@@ -148,22 +154,7 @@ class PipelineChecker {
 
   void CheckStages(const TransformerSpec& spec, std::int64_t stages) {
     if (problems_.AnyInvalid({"model.transformer.layers"})) return;
-    const std::vector<double>& split = plan_.layers_per_stage;
-    if (!split.empty()) {
-      const bool is_whole =
-          std::all_of(split.begin(), split.end(), [](double n) { return std::floor(n) == n; });
-      const double sum = std::accumulate(split.begin(), split.end(), 0.0);
-      if (is_whole && sum == static_cast<double>(spec.layers) &&
-          static_cast<std::int64_t>(split.size()) == stages) {
-        return;
-      }
-      problems_.Report(
-          "plan.pipeline.layers_per_stage",
-          fmt::format("found {} whole numbers that sum to {}, allowed: one for each of "
-                      "the {} stages, {} layers in all",
-                      split.size(), sum, stages, spec.layers));
-      return;
-    }
+    if (!plan_.layers_per_stage.empty()) return CheckSplit(spec, stages);
     // Embedding and head fill a stage each where they count as layers.
     const std::int64_t dealt = spec.layers + (plan_.balance == StageBalance::kEnds ? 2 : 0);
     if (dealt < stages) {
@@ -176,7 +167,9 @@ class PipelineChecker {
                       std::max<std::int64_t>(dealt / job_.plan.pipeline_parallel, 1)));
       return;
     }
-    if (!IsMegatron(job_) || plan_.balance == StageBalance::kTime) return;
+    const bool counts_units =
+        plan_.balance == StageBalance::kLayers || plan_.balance == StageBalance::kEnds;
+    if (!IsMegatron(job_) || !counts_units) return;
     if (dealt % stages == 0) return;
     problems_.Report(
         "plan.pipeline_parallel",
@@ -184,6 +177,31 @@ class PipelineChecker {
                     "nearest valid: {} stages, or plan.pipeline.layers_per_stage",
                     dealt, plan_.balance == StageBalance::kEnds ? " (two for the ends)" : "",
                     stages, fmt::join(NearestDivisors(dealt, stages), " or ")));
+  }
+
+  void CheckSplit(const TransformerSpec& spec, std::int64_t stages) const {
+    constexpr std::string_view kPath = "plan.pipeline.layers_per_stage";
+    const std::vector<double>& split = plan_.layers_per_stage;
+    const double sum = std::accumulate(split.begin(), split.end(), 0.0);
+    const auto part =
+        std::find_if(split.begin(), split.end(), [](double n) { return std::floor(n) != n; });
+    if (part != split.end()) {
+      problems_.Report(kPath, fmt::format("found {} in stage {}, allowed: whole numbers", *part,
+                                          part - split.begin()));
+    } else if (sum != static_cast<double>(spec.layers) ||
+               static_cast<std::int64_t>(split.size()) != stages) {
+      problems_.Report(kPath,
+                       fmt::format("found {} numbers that sum to {}, allowed: one for each of the "
+                                   "{} stages, {} layers in all",
+                                   split.size(), sum, stages, spec.layers));
+    } else {
+      const auto empty = std::find(split.begin() + 1, split.end() - 1, 0.0);
+      if (empty == split.end() - 1) return;
+      problems_.Report(kPath, fmt::format("found no layer in stage {} (of 0 to {}), allowed: 0 in "
+                                          "the first, which has the embedding, and in the last, "
+                                          "which has the head; at least 1 in between",
+                                          empty - split.begin(), stages - 1));
+    }
   }
 
   void CheckTransfers() {
@@ -194,7 +212,7 @@ class PipelineChecker {
     };
     refuse("variable_seq_lengths", plan_.variable_seq_lengths);
     refuse("defer_embedding_wgrad_compute", plan_.defer_embedding_wgrad_compute);
-    refuse("overlap_forward_backward", plan_.overlap_forward_backward);
+    if (plan_.overlap_forward_backward) CheckJoined();
     if (!IsMegatron(job_)) return;
     const bool interleaves = ChunksPerRank(job_) > 1;
     if (plan_.overlap_p2p_comm.value_or(false) && !interleaves) {
@@ -208,6 +226,23 @@ class PipelineChecker {
           fmt::format("found 'false' with pipeline_parallel {}, allowed: true; without "
                       "overlap Megatron-LM interleaves more than 2 stages only",
                       job_.plan.pipeline_parallel));
+    }
+  }
+
+  // Does the schedule join passes at all, and is there something that one hides of the other?
+  void CheckJoined() {
+    constexpr std::string_view kKey = "plan.pipeline.overlap_forward_backward";
+    const PipelineSchedule schedule = ScheduleOf(job_);
+    const auto is_joined = [](const Action& action) { return action.overlaps_previous; };
+    const bool joins =
+        std::any_of(schedule.ranks.begin(), schedule.ranks.end(),
+                    [&](const auto& r) { return std::any_of(r.begin(), r.end(), is_joined); });
+    if (!joins) {
+      problems_.Report(kKey,
+                       fmt::format("found 'true' with schedule {}, which joins no forward and "
+                                   "backward, allowed: false, or with dualpipe, dualpipev or "
+                                   "a file with OVERLAP_F_B",
+                                   plan_.schedule));
     }
   }
 
@@ -239,18 +274,43 @@ std::int64_t ChunksPerRank(const JobSpec& job) {
   return row == nullptr ? 1 : ShapeOf(job, *row).chunks;
 }
 
+std::int64_t ParallelPlan::copies() const {
+  if (pipeline_parallel == 1) return 1;
+  const ScheduleRow* row = FindSchedule(pipeline.schedule);
+  const bool is_bidirectional =
+      pipeline.file_schedule != nullptr
+          ? pipeline.file_schedule->placement == StagePlacement::kBidirectional
+          : row != nullptr && row->placement == StagePlacement::kBidirectional;
+  return is_bidirectional ? 2 : 1;
+}
+
+std::string_view ScheduleNameOf(const JobSpec& job) {
+  const ScheduleRow* row = RowOf(job);
+  return row == nullptr ? "" : row->name;
+}
+
 bool WaitsForTransfers(const JobSpec& job) {
   if (!HasPipeline(job) || !IsMegatron(job) || job.plan.pipeline.file_schedule != nullptr) {
     return false;
   }
   const PipelinePlan& plan = job.plan.pipeline;
   const ScheduleRow* row = RowOf(job);
-  const bool interleaves = row->name == "megatron_interleaved";
+  const bool interleaves = IsMegatronsInterleaving(row->name);
   const bool is_single =
       row->placement == StagePlacement::kLoop && !row->splits_backward && ChunksPerRank(job) == 1;
   if (!interleaves && !is_single) return false;  // sail-sg's and DeepSeek's runtimes
   const bool overlaps = plan.overlap_p2p_comm.value_or(interleaves);
   return plan.batch_p2p_sync && plan.batch_p2p_comm.value_or(!overlaps);
+}
+
+bool PairsMicrobatches(const JobSpec& job) {
+  return job.plan.expert.overlap_microbatches ||
+         (HasPipeline(job) && job.plan.pipeline.overlap_forward_backward);
+}
+
+bool DelaysWeightGradients(const JobSpec& job) {
+  return job.plan.expert.delay_weight_gradients.value_or(IsMegatron(job) &&
+                                                         !job.plan.expert.overlap_microbatches);
 }
 
 void CheckPipeline(const JobProblems& problems) {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <map>
 #include <string>
 
 #include "models/spec/job_rules.h"
@@ -11,6 +12,8 @@ namespace {
 
 constexpr std::string_view kStragglers = "simulate.stragglers";
 constexpr double kLeast = 0.1, kMost = 100;
+
+bool IsFactor(double factor) { return factor >= kLeast && factor <= kMost; }
 
 bool IsFolded(const JobSpec& job) { return !job.simulate.all_ranks; }
 
@@ -31,7 +34,7 @@ std::string WhereFolded(const JobSpec& job) {
 void CheckStraggler(const JobProblems& problems, const std::string& text) {
   const JobSpec& job = problems.job;
   const std::optional<Straggler> straggler = ParseStraggler(text);
-  if (!straggler || !(straggler->factor >= kLeast && straggler->factor <= kMost)) {
+  if (!straggler || !IsFactor(straggler->factor)) {
     problems.Report(kStragglers,
                     fmt::format("found '{}', allowed: RANK:FACTOR with a factor from {} to {}, as "
                                 "3:1.2 for a rank whose kernels take 1.2 times as long",
@@ -59,7 +62,19 @@ void CheckSimulate(const JobProblems& problems) {
                            "gpus_per_node", "plan.pipeline_parallel", "plan.mesh_order"})) {
     return;
   }
-  for (const std::string& text : job.simulate.stragglers) CheckStraggler(problems, text);
+  std::map<std::int64_t, double> factors;  // of one rank they multiply
+  for (const std::string& text : job.simulate.stragglers) {
+    CheckStraggler(problems, text);
+    const std::optional<Straggler> straggler = ParseStraggler(text);
+    if (!straggler || !IsFactor(straggler->factor)) continue;
+    const double factor = factors.try_emplace(straggler->rank, 1).first->second *=
+        straggler->factor;
+    if (IsFactor(factor)) continue;
+    problems.Report(kStragglers, fmt::format("found factors of rank {} that multiply to {}, "
+                                             "allowed: {} to {}",
+                                             straggler->rank, factor, kLeast, kMost));
+    break;
+  }
   if (job.simulate.jitter > 0 && IsFolded(job) && job.plan.pipeline_parallel == 1) {
     problems.Report("simulate.jitter",
                     fmt::format("found {} with simulate.ranks: folded, where one rank stands for "

@@ -105,6 +105,8 @@ const StructTable<MegatronPlan>& MegatronFields() {
       Field("num_distributed_optimizer_instances", &P::num_distributed_optimizer_instances,
             "copies of the sharded optimizer: reduce_scatter inside one, all_reduce across them")
           .Range(1, 1e6),
+      Field("fp8_param_gather", &P::fp8_param_gather,
+            "weights of the layers' products are kept and gathered in fp8; the master copy stays"),
       Field("iteration", &P::iteration, kIterationNames,
             "which iteration is simulated; in the first nothing overlaps"),
       Field("align_param_gather", &P::align_param_gather,

@@ -175,6 +175,20 @@ void CheckParamGather(const JobProblems& problems) {
   needs(plan.overlap_grad_reduce, "overlap_grad_reduce");
 }
 
+void CheckFp8Parameters(const JobProblems& problems) {
+  constexpr std::string_view kPath = "plan.megatron.fp8_param_gather";
+  const JobSpec& job = problems.job;
+  if (!Megatron(job).fp8_param_gather) return;
+  if (job.precision.compute != DType::kFp8) {
+    problems.Report(kPath, "found 'true' without precision.compute: fp8, allowed: false");
+  }
+  if (!Megatron(job).use_distributed_optimizer) {
+    problems.Report(kPath,
+                    "found 'true' with use_distributed_optimizer: false, allowed: false; "
+                    "Megatron-LM's --fp8-param-gather needs --use-distributed-optimizer");
+  }
+}
+
 void CheckInstances(const JobProblems& problems) {
   constexpr std::string_view kPath = "plan.megatron.num_distributed_optimizer_instances";
   const JobSpec& job = problems.job;
@@ -235,6 +249,7 @@ void CheckMegatron(const JobProblems& problems) {
   if (!UsesMegatron(problems.job)) return;
   const MegatronPlan& plan = Megatron(problems.job);
   CheckParamGather(problems);
+  CheckFp8Parameters(problems);
   CheckInstances(problems);
   CheckFp32Accumulation(problems);
   if (plan.ddp_bucket_size.has_value() && plan.ddp_num_buckets.has_value()) {

@@ -62,6 +62,7 @@ struct MegatronPlan {
   std::optional<bool> grad_reduce_in_fp32;  // unset: true for bf16, as the launcher has it
   bool reduce_scatter_with_fp32_accumulation = false;
   std::int64_t num_distributed_optimizer_instances = 1;
+  bool fp8_param_gather = false;  // weights of the layers' products are kept and gathered in fp8
   TrainingIteration iteration = TrainingIteration::kSteady;
 
   // Without effect as long as there are no interleaved pipelines.

@@ -53,14 +53,30 @@ double WorkOf(const ModelUnit& unit) {
   return flops;
 }
 
-// The smallest work of the busiest stage that `stages` can do, each at most that much: bisection
+double ParametersOf(const Workload& workload, const ModelUnit& unit) {
+  double elements = 0;
+  for (const Operator& op : unit.operators) {
+    for (const std::vector<std::int32_t>* used : {&op.parameters_ready, &op.also_uses}) {
+      for (const std::int32_t p : *used) {
+        elements += static_cast<double>(workload.parameters[static_cast<std::size_t>(p)].elements);
+      }
+    }
+  }
+  return elements;
+}
+
+double WeightOf(const Workload& workload, const ModelUnit& unit, StageBalance balance) {
+  return balance == StageBalance::kTime ? WorkOf(unit) : ParametersOf(workload, unit);
+}
+
+// The smallest weight of the busiest stage that `stages` can do, each at most that much: bisection
 // over it, filling up stage after stage.
-StageSplit ByWork(const Workload& workload, std::int64_t stages) {
+StageSplit ByWeight(const Workload& workload, std::int64_t stages, StageBalance balance) {
   const Ends ends = EndsOf(workload);
   double before = 0, behind = 0;
   std::vector<double> layers;
   for (std::size_t u = 0; u < workload.units.size(); ++u) {
-    const double work = WorkOf(workload.units[u]);
+    const double work = WeightOf(workload, workload.units[u], balance);
     if (u < ends.first_layer) {
       before += work;
     } else if (u < ends.layers_end) {
@@ -231,9 +247,10 @@ StageSplit SplitLayers(const JobSpec& job, const Workload& workload, std::int64_
     case StageBalance::kEnds:
       return WithEnds(layers, stages);
     case StageBalance::kTime:
+    case StageBalance::kParameters:
       break;
   }
-  return ByWork(workload, stages);
+  return ByWeight(workload, stages, plan.balance);
 }
 
 std::vector<Workload> SplitWorkload(const JobSpec& job, const Workload& workload,

@@ -4,6 +4,9 @@
 
 #include <utility>
 
+#include "models/spec/expert_tokens.h"
+#include "models/spec/pipeline_rules.h"
+#include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 #include "models/workload/memory_passes.h"
 #include "models/workload/transformer_attention.h"
@@ -16,6 +19,12 @@ namespace {
 
 constexpr LinearInput kReadsStream{.reads_stream = true};
 
+// Tensor parallelism but that of DTensor, which comes with FSDP, is Megatron-LM's.
+bool HasMegatronsLayers(const JobSpec& job) {
+  const bool is_fsdp = Uses(job, "fsdp1") || Uses(job, "fsdp2");
+  return Uses(job, "megatron") || (job.plan.tensor_parallel > 1 && !is_fsdp);
+}
+
 class TransformerBuilder : private TransformerOperators {
  public:
   explicit TransformerBuilder(const JobSpec& job)
@@ -24,12 +33,14 @@ class TransformerBuilder : private TransformerOperators {
         attention_(job, types(), passes_,
                    {local_.batch, job.batch.sequence_length, spec().heads, spec().kv_heads,
                     spec().head_dim, spec().causal}),
+        gathers_tokens_(GathersTokens(job)),
         cuts_loss_(job.plan.tensor.vocabulary_parallel_loss),
         replica_tokens_(job.batch.micro_batch_size * job.batch.sequence_length) {}
 
   Workload Build() {
-    const TransformerModules modules =
-        RegisterModules(spec(), parameter_, workload_.parameters, ExpertShareOf(job_));
+    const TransformerModules modules = RegisterModules(
+        spec(), parameter_, workload_.parameters, ExpertShareOf(job_), HasMegatronsLayers(job_));
+    if (KeepsFp8Weights(job_)) MarkFp8(modules);
     AddEmbedding(modules);
     for (std::size_t i = 0; i < modules.layers.size(); ++i) AddLayer(i, modules.layers[i]);
     AddHeads(modules);
@@ -56,12 +67,14 @@ class TransformerBuilder : private TransformerOperators {
   void AddLayer(std::size_t index, const LayerModules& layer) {
     BeginUnit(fmt::format("layers.{}", index));
     const bool post_norm = FamilyOf(spec()) == TransformerFamily::kBert;
+    const bool is_paired = PairsMicrobatches(job_);
     // Where the residual branches off, two gradients meet: at the norm, or (post-norm) at the
     // linears behind it.
     if (!post_norm) AddNorm("norm1", layer.norm1, stream_elements(), 1);
     AddAttention(layer, post_norm ? 1 : 0);
     AddDropout("dropout1", activation_);
     AddResidual("residual1");
+    const std::int32_t attention_end = Last();
     AddNorm(post_norm ? "norm1" : "norm2", post_norm ? layer.norm1 : layer.norm2, stream_elements(),
             post_norm ? 0 : 1);
     if (layer.experts) {
@@ -72,6 +85,22 @@ class TransformerBuilder : private TransformerOperators {
     AddDropout("dropout2", activation_);
     AddResidual("residual2");
     if (post_norm) AddNorm("norm2", layer.norm2, stream_elements(), 0);
+    if (is_paired) MarkParts(layer.experts ? Last() : attention_end);
+  }
+
+  // The MLP is all behind `attention_end`; a mixture of experts begins with its dispatch.
+  void MarkParts(std::int32_t attention_end) {
+    LayerPart part = LayerPart::kAttention;
+    std::int32_t place = 0;
+    for (Operator& op : workload_.units.back().operators) {
+      if (place++ == attention_end + 1) part = LayerPart::kMlp;
+      if (op.is_exchange) {
+        part = op.part;
+      } else if (part == LayerPart::kDispatch) {
+        part = LayerPart::kMlp;
+      }
+      op.part = part;
+    }
   }
 
   void AddAttention(const LayerModules& layer, int gradients_to_add) {
@@ -90,24 +119,30 @@ class TransformerBuilder : private TransformerOperators {
   void AddExperts(const LayerModules& layer) {
     const std::int32_t input = Last();
     ExpertLayer experts(job_, {compute_, activation_, stream_, parameter_}, *layer.experts,
-                        local_.stream_tokens, &workload_.units.back());
+                        gathers_tokens_ ? tokens() : local_.stream_tokens, &workload_.units.back());
     experts.AddRouter(input);
-    experts.AddDispatch();
-    // Behind the routed experts, or on a stream of its own from the dispatch on.
+    experts.AddPermute();
+    // Behind the routed experts, before them where micro-batches are paired, or on a stream of its
+    // own from the dispatch on.
     const bool has_shared = !layer.up.empty();
     const bool is_beside = has_shared && job_.plan.expert.shared_expert_overlap;
-    const std::int32_t dispatched = Last();
+    const bool is_before = has_shared && PairsMicrobatches(job_);
     const auto add_shared = [&] {
-      AddMlp(layer, 0, {.writer = input, .shares_input = true}, "shared.");
+      AddMlp(layer, 0, {.writer = input, .shares_input = true, .is_whole = gathers_tokens_},
+             "shared.");
+      experts.EndSharedExpert();
     };
+    if (is_before) add_shared();
+    experts.AddDispatch();
     if (is_beside) {
       add_shared();
-      experts.MoveToSide(dispatched);
+      experts.MoveToSide();
     }
-    experts.AddExperts(dispatched);
+    experts.AddExperts();
     experts.AddCombine();
-    if (has_shared && !is_beside) add_shared();
+    if (has_shared && !is_beside && !is_before) add_shared();
     if (has_shared) experts.AddSharedResult();
+    experts.EndTokens();
   }
 
   void AddMlp(const LayerModules& layer, int gradients_to_add, LinearInput input,
@@ -119,9 +154,12 @@ class TransformerBuilder : private TransformerOperators {
         prefix + "activation", Moves(gated ? passes_.gated_activation : passes_.activation, width));
     activation.backward_input.push_back(
         Moves(gated ? passes_.gated_activation_grad : passes_.activation_grad, width));
-    for (const std::int32_t writer : up) Save({Saved(writer, width)}, &activation);
+    for (std::size_t i = 0; i < up.size(); ++i) {
+      Save({Saved(up[i], tokens() * layer.up[i].out)}, &activation);
+    }
     if (gated) activation.saved = TrafficBytes(passes_.gated_activation_saved, types(), width);
-    AddLinear(layer.down, LinearCut::kRow, tokens(), 0, {.writer = Last()});
+    AddLinear(layer.down, LinearCut::kRow, tokens(), 0,
+              {.writer = Last(), .is_whole = input.is_whole});
   }
 
   void AddHeads(const TransformerModules& modules) {
@@ -148,6 +186,8 @@ class TransformerBuilder : private TransformerOperators {
     }
     if (!modules.head) return;
     BeginUnit("head");
+    // Megatron-LM's output layer is not Transformer Engine's.
+    if (compute_ == DType::kFp8 && HasMegatronsLayers(job_)) compute_ = activation_;
     AddLinear(*modules.head, LinearCut::kColumn, tokens(), 0, kReadsStream);
     if (cuts_loss_) {
       AddLoss(modules.head->out);
@@ -184,6 +224,7 @@ class TransformerBuilder : private TransformerOperators {
       if (layer.query_norm) mark_norm(*layer.query_norm);
       if (layer.key_norm) mark_norm(*layer.key_norm);
       if (!layer.experts) continue;
+      if (gathers_tokens_) continue;  // of all tokens
       mark(layer.experts->router.weight);
       mark(layer.experts->shared_gate);
     }
@@ -195,8 +236,25 @@ class TransformerBuilder : private TransformerOperators {
     }
   }
 
+  // Weights of Transformer Engine's products.
+  void MarkFp8(const TransformerModules& modules) {
+    const auto mark = [&](std::int32_t p) {
+      workload_.parameters[static_cast<std::size_t>(p)].is_fp8 = true;
+    };
+    for (const LayerModules& layer : modules.layers) {
+      for (const LinearModule& linear : layer.qkv) mark(linear.weight);
+      for (const LinearModule& linear : layer.up) mark(linear.weight);
+      mark(layer.proj.weight);
+      if (layer.down.weight != kNoParameter) mark(layer.down.weight);
+      if (!layer.experts) continue;
+      mark(layer.experts->up);
+      mark(layer.experts->down);
+    }
+  }
+
   const JobSpec& job_;
   const AttentionBuilder attention_;
+  const bool gathers_tokens_;  // of experts
   const bool cuts_loss_;
   const std::int64_t replica_tokens_;  // of all context-parallel ranks
 };

@@ -93,9 +93,10 @@ constexpr std::array<FamilyNames, 3> kNames = {
 class Registrar {
  public:
   Registrar(const TransformerSpec& spec, DType dtype, std::vector<ParameterTensor>& parameters,
-            const ExpertShare& share)
+            const ExpertShare& share, bool fuses_linears)
       : spec_(spec),
         share_(share),
+        fuses_linears_(fuses_linears),
         family_(FamilyOf(spec)),
         names_(kNames[static_cast<std::size_t>(family_)]),
         dtype_(dtype),
@@ -151,7 +152,7 @@ class Registrar {
     const std::int64_t query = spec_.heads * spec_.head_dim;
     const std::int64_t key = spec_.kv_heads * spec_.head_dim;
     const bool bias = spec_.qkv_bias;
-    if (family_ == TransformerFamily::kGpt) {
+    if (fuses_linears_ || family_ == TransformerFamily::kGpt) {
       layer.qkv = {Linear("qkv", prefix, names_.fused_qkv, h, query + 2 * key, bias)};
     } else {
       layer.qkv.push_back(Linear("q", prefix, names_.query, h, query, bias));
@@ -168,7 +169,10 @@ class Registrar {
     const std::int64_t h = spec_.hidden_size;
     const std::int64_t f = spec_.ffn_size;
     const bool bias = spec_.mlp_bias;
-    if (spec_.gated_mlp) {
+    if (spec_.gated_mlp && fuses_linears_) {
+      layer.up.push_back(Linear("fc1", prefix, "mlp.gate_up_proj", h, 2 * f, bias));
+      layer.down = Linear("fc2", prefix, names_.down, f, h, bias);
+    } else if (spec_.gated_mlp) {
       layer.up.push_back(Linear("gate", prefix, names_.gate, h, f, bias));
       layer.up.push_back(Linear("up", prefix, names_.up, h, f, bias));
       layer.down = Linear("down", prefix, names_.down, f, h, bias);
@@ -198,10 +202,14 @@ class Registrar {
                             ExpertModules& experts) {
     const std::int64_t h = spec_.hidden_size, f = spec_.experts.shared_ffn_size;
     const std::string name = "mlp.shared_expert.";
-    if (spec_.gated_mlp) {
-      layer.up.push_back(Linear("shared.gate", prefix, name + "gate_proj", h, f, false));
+    if (spec_.gated_mlp && fuses_linears_) {
+      layer.up.push_back(Linear("shared.up", prefix, name + "gate_up_proj", h, 2 * f, false));
+    } else {
+      if (spec_.gated_mlp) {
+        layer.up.push_back(Linear("shared.gate", prefix, name + "gate_proj", h, f, false));
+      }
+      layer.up.push_back(Linear("shared.up", prefix, name + "up_proj", h, f, false));
     }
-    layer.up.push_back(Linear("shared.up", prefix, name + "up_proj", h, f, false));
     layer.down = Linear("shared.down", prefix, name + "down_proj", f, h, false);
     if (!spec_.experts.shared_gate) return;
     experts.shared_gate = Add(prefix + "mlp.shared_expert_gate.weight", h);
@@ -258,6 +266,7 @@ class Registrar {
 
   const TransformerSpec& spec_;
   const ExpertShare& share_;
+  bool fuses_linears_;
   TransformerFamily family_;
   const FamilyNames& names_;
   DType dtype_;
@@ -273,8 +282,8 @@ TransformerFamily FamilyOf(const TransformerSpec& spec) {
 
 TransformerModules RegisterModules(const TransformerSpec& spec, DType dtype,
                                    std::vector<ParameterTensor>& parameters,
-                                   const ExpertShare& share) {
-  return Registrar(spec, dtype, parameters, share).Register();
+                                   const ExpertShare& share, bool fuses_linears) {
+  return Registrar(spec, dtype, parameters, share, fuses_linears).Register();
 }
 
 }  // namespace stepsim

@@ -6,6 +6,8 @@
 //   bidirectional          BERT    post-norm, separate query, key, value
 //   causal, gated MLP      Llama   pre-norm, separate q, k, v; norms registered after the MLP
 //   causal, plain MLP      GPT-2   pre-norm, one fused qkv tensor
+//
+// Megatron-LM's layers have one tensor for q, k and v and one for gate and up in every family.
 #pragma once
 
 #include <optional>
@@ -83,9 +85,10 @@ struct TransformerModules {
   std::optional<LinearModule> next_sentence;
 };
 
-// Appends every tensor to `parameters`, all of type `dtype`.
+// Appends every tensor to `parameters`, all of type `dtype`. `fuses_linears`: those that read one
+// input are one tensor and one product.
 TransformerModules RegisterModules(const TransformerSpec& spec, DType dtype,
                                    std::vector<ParameterTensor>& parameters,
-                                   const ExpertShare& share = {});
+                                   const ExpertShare& share, bool fuses_linears);
 
 }  // namespace stepsim

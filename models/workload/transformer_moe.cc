@@ -7,6 +7,9 @@
 #include <limits>
 #include <utility>
 
+#include "models/spec/expert_tokens.h"
+#include "models/spec/pipeline_rules.h"
+#include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
 
 namespace stepsim {
@@ -25,12 +28,17 @@ ExpertShare ExpertShareOf(const JobSpec& job) {
   return {job.plan.expert_parallel, job.plan.expert_tensor_parallel(), job.plan.has_expert_mesh()};
 }
 
-// Dropped tokens leave a rank with fewer rows; padding fills every expert up to its capacity.
+// Dropped tokens leave a rank with fewer rows; padding fills every expert up to its capacity. Where
+// all tensor-parallel ranks have the same tokens, each sends its part of the rows to whole experts,
+// or all of them to its part of every expert.
 ExpertRows ExpertRowsOf(const JobSpec& job, std::int64_t tokens) {
   const ExpertsSpec& experts = TransformerOf(job)->experts;
   const ExpertPlan& plan = job.plan.expert;
   const ExpertShare share = ExpertShareOf(job);
-  const std::int64_t even = tokens * experts.top_k;
+  const bool gathers = GathersTokens(job);
+  const bool shares_rows = gathers && share.tensor == 1;
+  const std::int64_t even =
+      CeilDiv(tokens * experts.top_k, shares_rows ? job.plan.tensor_parallel : 1);
   const double capacity = plan.capacity_factor.value_or(std::numeric_limits<double>::infinity());
   ExpertRows rows;
   if (plan.pad_to_capacity) {
@@ -41,7 +49,8 @@ ExpertRows ExpertRowsOf(const JobSpec& job, std::int64_t tokens) {
     rows.sent = Scaled(even, std::min(1.0, capacity));
     rows.received = Scaled(even, std::min(busiest, capacity));
   }
-  rows.per_expert = CeilDiv(rows.received * share.tensor, experts.count / share.ranks);
+  const std::int64_t peers = gathers ? 1 : share.tensor;  // whose rows come together
+  rows.per_expert = CeilDiv(rows.received * peers, experts.count / share.ranks);
   return rows;
 }
 
@@ -56,6 +65,10 @@ ExpertLayer::ExpertLayer(const JobSpec& job, const TensorTypes& types, const Exp
       tokens_(tokens),
       rows_(ExpertRowsOf(job, tokens)),
       host_reads_(HostReadsExpertCounts(job)),
+      keeps_fp8_(KeepsFp8Weights(job)),
+      is_paired_(PairsMicrobatches(job)),
+      is_megatron_(Uses(job, "megatron")),
+      gathers_tokens_(GathersTokens(job)),
       unit_(*unit) {}
 
 // Where the tokens branch off, backward adds up what comes back. Autocast: one copy of them in the
@@ -75,6 +88,29 @@ void ExpertLayer::AddRouter(std::int32_t input) {
   const LinearModule& router = modules_.router;
   AddProduct(router.name, router.weight, {tokens_, router.out, router.in}, input_);
   unit_.operators.back().backward_input.push_back(gradient_add);
+  if (gathers_tokens_) GatherTokens(input);
+}
+
+// DTensor: whole on every tensor-parallel rank from here to EndTokens. Their gradient is complete
+// with the router's backward.
+void ExpertLayer::GatherTokens(std::int32_t input) {
+  const Bytes bytes = SizeOf(types_.activation, TokenElements());
+  unit_.operators[static_cast<std::size_t>(input)].exchanges.push_back(
+      {ExchangePlace::kAfterForward, ExchangeAxis::kTensor, CollectiveOp::kAllGather,
+       types_.activation, bytes, "all_gather tokens"});
+  AddExchange(ExchangePlace::kAfterInputGradient, ExchangeAxis::kTensor,
+              CollectiveOp::kReduceScatter, types_.activation, bytes, "token gradients");
+}
+
+void ExpertLayer::EndTokens() {
+  if (!gathers_tokens_) return;
+  const Bytes bytes = SizeOf(types_.activation, TokenElements());
+  AddExchange(ExchangePlace::kAfterForward, ExchangeAxis::kTensor, CollectiveOp::kReduceScatter,
+              types_.activation, bytes, "tokens");
+  AddExchange(ExchangePlace::kBeforeBackward, ExchangeAxis::kTensor, CollectiveOp::kAllGather,
+              types_.activation, bytes, "token gradients");
+  unit_.operators.back().forward_workspace += bytes;
+  unit_.operators.back().backward_workspace += bytes;
 }
 
 // The chosen experts and their weights; how many tokens each expert gets is told to all.
@@ -85,6 +121,7 @@ void ExpertLayer::AddRouting() {
   op.backward_input = {Moves(passes_.routing_grad, scores)};
   op.reads = {Read(router, scores)};
   op.saved = SizeOf(DType::kFp32, scores) + Bytes{scores};  // probabilities and the map
+  if (SendsWithoutWeights()) return;
   op.host_reads = host_reads_;
   const bool is_known = plan_.dispatcher == ExpertDispatcher::kAllGather || plan_.pad_to_capacity;
   if (!IsSpread() || is_known) return;
@@ -93,7 +130,7 @@ void ExpertLayer::AddRouting() {
               SizeOf(DType::kInt64, spec_.experts.count * share_.ranks * share_.tensor), "counts");
 }
 
-void ExpertLayer::AddDispatch() {
+void ExpertLayer::AddPermute() {
   AddRouting();
   const std::int32_t routing = routing_ = Last();
   if (Gathers()) {
@@ -109,14 +146,35 @@ void ExpertLayer::AddDispatch() {
   }
   op.reads = {Read(input_, TokenElements()), {routing, Weights(rows)}};
   op.saved = SizeOf(DType::kInt64, rows);  // where each row comes from
-  if (!IsSpread() || Gathers()) return;
-  AddRowExchanges(/*is_dispatch=*/true);
-  AddSort("moe.sort");
+  dispatched_ = Last();
 }
 
-void ExpertLayer::AddExperts(std::int32_t input) {
+void ExpertLayer::AddDispatch() {
+  if (!IsSpread() || Gathers()) return;
+  if (SendsWithoutWeights()) AddCounts();
+  AddRowExchanges(/*is_dispatch=*/true);
+  dispatched_ = AddSort("moe.sort", dispatched_);
+}
+
+// torchtitan's dispatch: every rank tells how many rows it has for each expert of each other, both
+// directions are summed up, and the host reads them.
+void ExpertLayer::AddCounts() {
+  const Bytes counts = SizeOf(DType::kInt64, spec_.experts.count);
+  ComputeWork sums = CopyWork(counts * 2, counts * 2);
+  sums.kernels = 2;
+  Operator& op = AddOperator("moe.dispatch", sums);
+  op.reads = {Read(dispatched_, rows_.sent * spec_.hidden_size)};
+  dispatched_ = Last();
+  if (plan_.pad_to_capacity) return;
+  AddExchange(ExchangePlace::kAfterForward, ExchangeAxis::kExpert, CollectiveOp::kAllToAll,
+              DType::kInt64, counts, "counts");
+  unit_.operators.back().exchanges.back().host_reads = host_reads_;
+}
+
+void ExpertLayer::AddExperts() {
   const std::int64_t h = spec_.hidden_size, f = modules_.ffn, m = rows_.per_expert;
-  AddProduct("moe.fc1", modules_.up, {m, spec_.gated_mlp ? 2 * f : f, h, modules_.local}, input);
+  AddProduct("moe.fc1", modules_.up, {m, spec_.gated_mlp ? 2 * f : f, h, modules_.local},
+             dispatched_);
   AddActivation();
   AddProduct("moe.fc2", modules_.down, {m, h, f, modules_.local}, Last());
 }
@@ -124,7 +182,7 @@ void ExpertLayer::AddExperts(std::int32_t input) {
 // The rows of a token are summed. Backward of what came last comes first.
 void ExpertLayer::AddCombine() {
   if (IsSpread() && !Gathers()) {
-    AddSort("moe.unsort");
+    AddSort("moe.unsort", Last());
     AddRowExchanges(/*is_dispatch=*/false);
   }
   const std::int64_t rows = Gathers() ? Rows() : rows_.sent;
@@ -140,7 +198,6 @@ void ExpertLayer::AddCombine() {
 }
 
 void ExpertLayer::AddSharedResult() {
-  if (!is_beside_) EndSharedExpert();
   Operator& op = AddOperator("moe.add", Moves(passes_.shared_sum, TokenElements()));
   op.reads = {Read(routed_, TokenElements()), Read(shared_, TokenElements())};
   op.hands_on_gradient = true;
@@ -152,12 +209,11 @@ void ExpertLayer::EndSharedExpert() {
   shared_ = Last();
 }
 
-void ExpertLayer::MoveToSide(std::int32_t behind) {
-  EndSharedExpert();
+void ExpertLayer::MoveToSide() {
   is_beside_ = true;
   Operator& opens = unit_.operators[static_cast<std::size_t>(routing_)];
   opens.side = SideStream::kOpens;
-  for (auto i = static_cast<std::int32_t>(unit_.operators.size()); --i > behind;) {
+  for (auto i = static_cast<std::int32_t>(unit_.operators.size()); --i > dispatched_;) {
     Operator& op = unit_.operators[static_cast<std::size_t>(i)];
     op.side = SideStream::kRuns;
     opens.parameters_ready.insert(opens.parameters_ready.end(), op.parameters_ready.begin(),
@@ -185,7 +241,8 @@ void ExpertLayer::AddProduct(const std::string& name, std::int32_t weight, const
                              std::int32_t input) {
   const auto& [rows, out, in, groups] = shape;
   const DType operands = types_.compute == DType::kFp8 ? types_.compute : types_.activation;
-  const bool casts = operands != types_.parameter;
+  const bool is_fp8 = keeps_fp8_ && weight != modules_.router.weight;
+  const bool casts = operands != types_.parameter && !is_fp8;
   const std::int64_t elements = out * in * groups;
   if (casts) AddCast(name, weight, elements);
   const auto product = [&](const GemmShape& s, Pass pass) {
@@ -236,13 +293,13 @@ void ExpertLayer::AddActivation() {
 }
 
 // Rows of one expert come from several ranks, those of one rank belong to several experts.
-void ExpertLayer::AddSort(const std::string& name) {
-  if (modules_.local == 1) return;
+std::int32_t ExpertLayer::AddSort(const std::string& name, std::int32_t input) {
+  if (modules_.local == 1) return input;
   const std::int64_t elements = Rows() * spec_.hidden_size;
-  const std::int32_t input = Last();
   Operator& op = AddOperator(name, Moves(passes_.sort, elements));
   op.backward_input = {op.forward};
   op.reads = {Read(input, elements)};
+  return Last();
 }
 
 // ---- Exchanges of the operator added last ----
@@ -268,24 +325,46 @@ void ExpertLayer::AddRowExchange(ExchangePlace place, ExchangeAxis axis, Collect
 // all_to_all among the ranks that share the experts out, then among those that share each expert;
 // on the way back in the other order. The busiest rank receives more than it sends.
 void ExpertLayer::AddRowExchanges(bool is_dispatch) {
-  const auto between_ranks = [&](ExchangePlace place) {
-    if (share_.ranks == 1) return;
-    AddRowExchange(place, ExchangeAxis::kExpert, CollectiveOp::kAllToAll,
-                   std::max(rows_.sent, rows_.received), is_dispatch);
-  };
-  const auto within_expert = [&](ExchangePlace place, CollectiveOp op) {
-    if (share_.tensor == 1) return;
-    AddRowExchange(place, ExchangeAxis::kExpertTensor, op, rows_.received * share_.tensor,
-                   is_dispatch);
-  };
   const ExchangePlace there =
       is_dispatch ? ExchangePlace::kAfterForward : ExchangePlace::kBeforeBackward;
   const ExchangePlace back =
       is_dispatch ? ExchangePlace::kBeforeBackward : ExchangePlace::kAfterForward;
+  const auto between_ranks = [&](ExchangePlace place) {
+    if (share_.ranks == 1) return;
+    AddRowExchange(place, ExchangeAxis::kExpert, CollectiveOp::kAllToAll,
+                   std::max(rows_.sent, rows_.received), is_dispatch && !SendsWithoutWeights());
+  };
+  const auto within_expert = [&](ExchangePlace place, CollectiveOp op) {
+    if (share_.tensor == 1 || gathers_tokens_) return;
+    AddRowExchange(place, ExchangeAxis::kExpertTensor, op, rows_.received * share_.tensor,
+                   is_dispatch && !SendsWithoutWeights());
+  };
+  if (!is_paired_) {
+    between_ranks(there);
+    within_expert(there, CollectiveOp::kAllGather);
+    within_expert(back, CollectiveOp::kReduceScatter);
+    between_ranks(back);
+    return;
+  }
+  // The all_to_alls alone run beside the other micro-batch.
+  const auto add_inner = [&] {
+    if (share_.tensor == 1) return;
+    AddCarrier(is_dispatch ? "moe.gather" : "moe.scatter", LayerPart::kMlp);
+    within_expert(there, CollectiveOp::kAllGather);
+    within_expert(back, CollectiveOp::kReduceScatter);
+  };
+  if (!is_dispatch) add_inner();
+  AddCarrier(is_dispatch ? "moe.dispatch" : "moe.combine",
+             is_dispatch ? LayerPart::kDispatch : LayerPart::kCombine);
   between_ranks(there);
-  within_expert(there, CollectiveOp::kAllGather);
-  within_expert(back, CollectiveOp::kReduceScatter);
   between_ranks(back);
+  if (is_dispatch) add_inner();
+}
+
+void ExpertLayer::AddCarrier(const std::string& name, LayerPart part) {
+  Operator& op = AddOperator(name, {});
+  op.is_exchange = true;
+  op.part = part;
 }
 
 // Every rank sees the tokens of all, with their probabilities for all experts.
@@ -323,7 +402,9 @@ ReadTensor ExpertLayer::Saved(std::int32_t writer, std::int64_t elements) const 
 }
 
 std::int32_t ExpertLayer::Last() const {
-  return static_cast<std::int32_t>(unit_.operators.size()) - 1;
+  auto last = static_cast<std::int32_t>(unit_.operators.size()) - 1;
+  while (last >= 0 && unit_.operators[static_cast<std::size_t>(last)].is_exchange) --last;
+  return last;
 }
 
 // The reference holds until the next operator is added.

@@ -45,40 +45,51 @@ class ExpertLayer {
 
   // `input` is the operator that wrote the tokens.
   void AddRouter(std::int32_t input);
+  void AddPermute();
   void AddDispatch();
-  // `input` is the operator that dispatched the rows.
-  void AddExperts(std::int32_t input);
+  void AddExperts();
   void AddCombine();
-  // The routed result and that of the shared expert, the operator added last.
+  // The shared expert's result is that of the operator added last; then both results are summed.
+  void EndSharedExpert();
   void AddSharedResult();
-  // The operators of the shared expert, all that came behind the one with this place: beside the
-  // others, from the routing to AddSharedResult. Their gradients are ready when both meet again.
-  void MoveToSide(std::int32_t behind);
+  // Behind the last operator.
+  void EndTokens();
+  // The operators of the shared expert, all that came behind the dispatch: beside the others, from
+  // the routing to AddSharedResult. Their gradients are ready when both meet again.
+  void MoveToSide();
 
  private:
-  bool IsSpread() const { return share_.ranks * share_.tensor > 1; }
+  // Are rows sent?
+  bool IsSpread() const { return share_.ranks * (gathers_tokens_ ? 1 : share_.tensor) > 1; }
   bool Gathers() const { return IsSpread() && plan_.dispatcher == ExpertDispatcher::kAllGather; }
   std::int64_t AllTokens() const { return tokens_ * share_.ranks * share_.tensor; }
+  // PyTorch's (torchtitan's) dispatch: a row's weight stays with the rank that the token is of.
+  bool SendsWithoutWeights() const {
+    return share_.ranks > 1 && !is_megatron_ && plan_.dispatcher == ExpertDispatcher::kAllToAll;
+  }
   bool HasSharedExpert() const { return spec_.experts.shared_ffn_size > 0; }
   std::int64_t TokenElements() const { return tokens_ * spec_.hidden_size; }
   std::int64_t Rows() const { return rows_.per_expert * modules_.local; }  // of the products here
   // A token's weight of one expert: fp32, and so is its gradient.
   static Bytes Weights(std::int64_t rows) { return SizeOf(DType::kFp32, rows); }
 
+  void GatherTokens(std::int32_t input);
   void AddRouting();
+  void AddCounts();
   void AddProduct(const std::string& name, std::int32_t weight, const GemmShape& shape,
                   std::int32_t input);
   void AddCast(const std::string& name, std::int32_t weight, std::int64_t elements);
   void AddActivation();
-  void AddSort(const std::string& name);
+  // Returns who wrote the rows as they are from here on.
+  std::int32_t AddSort(const std::string& name, std::int32_t input);
   void AddSharedWeight();
-  void EndSharedExpert();
 
   void AddExchange(ExchangePlace place, ExchangeAxis axis, CollectiveOp op, DType dtype,
                    Bytes bytes, const std::string& what);
   void AddRowExchange(ExchangePlace place, ExchangeAxis axis, CollectiveOp op, std::int64_t rows,
                       bool with_weights);
   void AddRowExchanges(bool is_dispatch);
+  void AddCarrier(const std::string& name, LayerPart part);
   void AddTokenExchange(ExchangePlace place, CollectiveOp op, bool with_weights);
 
   ComputeWork Moves(const Traffic& traffic, std::int64_t elements) const;
@@ -86,7 +97,7 @@ class ExpertLayer {
   ComputeWork MovesRows(const Traffic& traffic, std::int64_t rows, std::int64_t tokens) const;
   ReadTensor Read(std::int32_t writer, std::int64_t elements) const;
   ReadTensor Saved(std::int32_t writer, std::int64_t elements) const;
-  std::int32_t Last() const;
+  std::int32_t Last() const;  // that has a kernel
   Operator& AddOperator(std::string name, const ComputeWork& forward);
 
   const TransformerSpec& spec_;
@@ -98,13 +109,17 @@ class ExpertLayer {
   std::int64_t tokens_;
   ExpertRows rows_;
   const bool host_reads_;
+  const bool keeps_fp8_;
+  const bool is_paired_;  // exchanges are operators of their own
+  const bool is_megatron_, gathers_tokens_;
   ModelUnit& unit_;
   std::int32_t input_ = kUnitInput;  // who wrote the tokens, as the router reads them
   bool shares_input_ = false;        // with the shared expert
   std::int32_t routing_ = kUnitInput;
   std::int32_t shared_ = kUnitInput;  // ... the shared expert's
   bool is_beside_ = false;
-  std::int32_t routed_ = kUnitInput;  // who wrote the routed result
+  std::int32_t routed_ = kUnitInput;      // who wrote the routed result
+  std::int32_t dispatched_ = kUnitInput;  // who wrote the experts' rows
 };
 
 }  // namespace stepsim

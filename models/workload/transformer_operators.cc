@@ -39,6 +39,7 @@ std::vector<std::int32_t> TransformerOperators::AddParallelLinears(
               {.writer = input.writer,
                .reads_stream = true,
                .shares_input = input.shares_input || i > 0,
+               .is_whole = input.is_whole,
                .place = {.is_first = i == 0, .is_last = last}});
     outputs.push_back(Last());
   }
@@ -50,7 +51,8 @@ void TransformerOperators::AddLinear(const LinearModule& linear, LinearCut cut, 
   // The input as it is kept: a gathered one is gathered again.
   const bool is_gathered = cut == LinearCut::kColumn && local_.regathers_input;
   const std::int64_t kept = (is_gathered ? rows / local_.tensor_ranks : rows) * linear.in;
-  const bool casts = OperandType() != parameter_;
+  const bool is_fp8 = workload_.parameters[static_cast<std::size_t>(linear.weight)].is_fp8;
+  const bool casts = OperandType() != parameter_ && !is_fp8;
   const bool casts_input =
       input.reads_stream && AddInputCast(linear, kept, gradients_to_add, input.writer);
   if (casts_input) {
@@ -79,7 +81,7 @@ void TransformerOperators::AddLinear(const LinearModule& linear, LinearCut cut, 
   } else {
     KeepTiedGradient(linear, &op);
   }
-  AddExchanges(linear, cut, rows, input.place, &op);
+  if (!input.is_whole) AddExchanges(linear, cut, rows, input.place, &op);
   if (!casts) SetReady(linear, op);
 }
 

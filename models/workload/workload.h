@@ -28,6 +28,8 @@ struct ParameterTensor {
   bool is_tensor_replicated = false;
   // Of experts that are dealt out otherwise than the rest: summed over ranks of its own.
   bool is_expert = false;
+  // The products' weights themselves are fp8, on the wire too (Megatron's fp8_param_gather).
+  bool is_fp8 = false;
   Bytes bytes() const { return SizeOf(dtype, elements); }
 };
 
@@ -70,11 +72,17 @@ struct Exchange {
   DType dtype{};
   Bytes bytes;       // as CollectiveWork has them
   std::string name;  // "all_gather x"
+  // The host reads what it brings before it launches what follows.
+  bool host_reads = false;
 };
 
 // Operators that run on a stream of their own: those between one that opens and one that joins it,
 // in backward the other way round. (A shared expert beside the dispatch of the others.)
 enum class SideStream : std::uint8_t { kNone, kOpens, kRuns, kJoins };
+
+// Parts of a layer between which one of another micro-batch may run (paired_runner.h). Dispatch and
+// combine move tokens; what follows the latter to the end of the layer belongs to it.
+enum class LayerPart : std::uint8_t { kAttention, kDispatch, kMlp, kCombine };
 
 struct Operator {
   std::string name;  // "qkv", unique within its unit
@@ -105,6 +113,8 @@ struct Operator {
   // The host reads its result before it launches what follows (sizes that only the device knows).
   bool host_reads = false;
   SideStream side = SideStream::kNone;
+  LayerPart part = LayerPart::kAttention;  // of a layer, where micro-batches are paired
+  bool is_exchange = false;                // no kernel: its exchanges move what was written before
   // Attention over keys and values of several ranks: the kernels that stand for the one in
   // `forward` and the one in `backward_input`. nullptr: none do.
   std::shared_ptr<const AttentionSteps> steps;

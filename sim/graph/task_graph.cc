@@ -11,13 +11,27 @@ std::span<const StreamId> TaskGraph::streams(TaskId t) const {
 }
 
 TaskGraph TaskGraph::Without(TaskId task) const {
-  TaskGraph copy = *this;
-  const WorkId own = copy.works_.push_back(work(task));
-  copy.kinds_.push_back(kind(task));
+  IdVector<TaskId, char> marked(task_count(), 0);
+  marked[task] = 1;
   const RendezvousId r = rendezvous(task);
-  const std::span<const TaskId> all =
-      r == kNoId<RendezvousId> ? std::span<const TaskId>(&task, 1) : members(r);
-  for (const TaskId member : all) copy.tasks_[member].work = own;
+  if (r != kNoId<RendezvousId>) {
+    for (const TaskId member : members(r)) marked[member] = 1;
+  }
+  return Without(marked, /*meets_peers=*/true);
+}
+
+TaskGraph TaskGraph::Without(const IdVector<TaskId, char>& marked, bool meets_peers) const {
+  TaskGraph copy = *this;
+  WorkId own = kNoId<WorkId>;
+  for (const TaskId t : AllIds<TaskId>(task_count())) {
+    if (marked[t] == 0) continue;
+    if (own == kNoId<WorkId>) {
+      own = copy.works_.push_back(work(t));
+      copy.kinds_.push_back(kind(t));
+    }
+    copy.tasks_[t].work = own;
+    if (!meets_peers) copy.tasks_[t].rendezvous = kNoId<RendezvousId>;
+  }
   return copy;
 }
 

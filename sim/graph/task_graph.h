@@ -14,12 +14,12 @@
 //   streams and ids are compact arrays: about 25 bytes a task, built once by TaskGraphBuilder.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "sim/base/ids.h"
@@ -34,10 +34,6 @@ struct Label {
   Site site = Site::kNone;
   Phase phase = Phase::kOther;
   bool operator==(const Label&) const = default;
-  // Not <=>: libc++ 14 has none for strings.
-  bool operator<(const Label& other) const {
-    return std::tie(name, site, phase) < std::tie(other.name, other.site, other.phase);
-  }
 };
 
 // Where in the simulation a task is. Apart from the label: an operator keeps its name through
@@ -45,7 +41,7 @@ struct Label {
 struct Position {
   std::int32_t microstep = 0;
   std::int32_t step = 0;  // of consecutive ones
-  bool operator==(const Position&) const = default;
+  auto operator<=>(const Position&) const = default;
 };
 
 struct StreamInfo {
@@ -138,6 +134,11 @@ class TaskGraph {
   // The same graph, where the task (with all members of its rendezvous) does a work of its own, the
   // last id: "what if it took no time?"
   TaskGraph Without(TaskId task) const;
+  // The same for all tasks that are marked, which share the last id. `meets_peers` false: they wait
+  // for nobody on other ranks either, "what if every rank ran by itself?".
+  // REQUIRES: marked.size() == task_count(); the marked tasks are of one kind, and of a rendezvous
+  // all members are marked or none.
+  TaskGraph Without(const IdVector<TaskId, char>& marked, bool meets_peers) const;
 
  private:
   friend class TaskGraphBuilder;

@@ -79,16 +79,15 @@ LabelId TaskGraphBuilder::AddLabel(const Label& label) {
 
 void TaskGraphBuilder::SetPosition(Position position) {
   std::vector<Position>& known = graph_.positions_;
-  if (known.empty()) known.push_back({});
-  // Programs move on slowly and repeat from rank to rank: the current one, the next, or search.
-  if (known[position_] == position) return;
-  if (position_ + 1 < known.size() && known[position_ + 1] == position) {
-    ++position_;
-    return;
+  if (known.empty()) {
+    known.push_back({});
+    position_ids_.emplace(Position{}, 0);
   }
-  const auto found = std::find(known.begin(), known.end(), position);
-  position_ = static_cast<std::uint32_t>(found - known.begin());
-  if (found == known.end()) known.push_back(position);
+  if (known[position_] == position) return;
+  const auto index = static_cast<std::uint32_t>(known.size());
+  const auto [found, is_new] = position_ids_.try_emplace(position, index);
+  if (is_new) known.push_back(position);
+  position_ = found->second;
 }
 
 TaskId TaskGraphBuilder::AddTask(WorkId work, LabelId label, StreamId stream) {

@@ -9,9 +9,11 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -58,6 +60,12 @@ class TaskGraphBuilder {
   TaskGraph Build() &&;
 
  private:
+  struct LabelHash {
+    std::size_t operator()(const Label& label) const {
+      return std::hash<std::string>()(label.name) * 31 + static_cast<std::size_t>(label.site) * 7 +
+             static_cast<std::size_t>(label.phase);
+    }
+  };
   struct Dependency {
     TaskId before, after;
   };
@@ -72,7 +80,8 @@ class TaskGraphBuilder {
   std::vector<std::pair<RendezvousId, TaskId>> joins_;
   std::uint32_t rendezvous_count_ = 0;
   std::map<Work, WorkId> work_ids_;
-  std::map<Label, LabelId> label_ids_;
+  std::unordered_map<Label, LabelId, LabelHash> label_ids_;
+  std::map<Position, std::uint32_t> position_ids_;
   std::uint32_t position_ = 0;  // index of the current one
 };
 

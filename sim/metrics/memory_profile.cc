@@ -90,6 +90,7 @@ MemoryReplay::MemoryReplay(const TaskGraph& graph, const Timeline& timeline)
         {event.at_end ? timeline.end[event.task] : timeline.start[event.task], &event});
   }
   for (std::vector<Change>& changes : changes_) {
+    if (changes.empty()) continue;  // the sort wants one
     // Nearly sorted: each stream's are.
     boost::sort::flat_stable_sort(
         changes.begin(), changes.end(), [](const Change& a, const Change& b) {

@@ -1,5 +1,5 @@
-// Public questions of practitioners about ranks that differ: what the simulator must say. Each test
-// names its case ("UC052") and thread.
+// Ranks that differ: what the simulator must say of stragglers and jitter, as laws over many seeds
+// and accounts of each rank. Questions of practitioners that single runs answer are in skew.yaml.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,22 +75,20 @@ TEST(RankDifferences, AStageOfAPipelineMayBeSlow) {
   EXPECT_GT(slow.account().step, even.account().step);
 }
 
-// UC052, deepspeedai/DeepSpeed#8364: ZeRO-2 has one bucket in flight, so that late ranks are
-// charged to every bucket; DDP waits for them once. The gap grows with the skew.
-TEST(UserCases, Uc052_OneBucketInFlightPaysForSkewMoreThanDdp) {
-  const Sets base = {"simulate.ranks=all", "batch.gradient_accumulation_steps=1"};
-  const auto gap = [&](const std::string& factor) {
-    const Sets sets = With(base, {"simulate.stragglers=[\"5:" + factor + "\"]"});
-    const StepReport zero = RunSets(With(sets, {"plan.strategy=zero", "plan.zero.stage=2"}));
-    const StepReport ddp = RunSets(sets);
-    const auto waiting = [](const StepReport& report) {
-      return ToSeconds(report.ranks[0].exposed_total() + report.ranks[0].peer_wait);
-    };
-    return waiting(zero) - waiting(ddp);
-  };
-  EXPECT_GE(gap("1"), 0);
-  EXPECT_GT(gap("1.1"), gap("1"));
-  EXPECT_GT(gap("1.3"), gap("1.1"));
+// Two copies of a pipeline of four, one of them with a slow stage: to the other stages of its own
+// pipeline it is a bubble, as in every micro-batch; its peer in the other copy waits for it.
+TEST(RankDifferences, ASlowStageIsPeerWaitOfTheOtherCopyAlone) {
+  const Sets two = With(kOneBucket, {"batch.gradient_accumulation_steps=4",
+                                     "plan.mesh_order=tp-cp-pp-dp", "plan.pipeline_parallel=4"});
+  const StepReport even = RunSets(two);
+  const StepReport slow = RunSets(With(two, {"simulate.stragglers=[\"6:1.5\"]"}));
+  for (const std::size_t rank : {4u, 5u, 6u, 7u}) {
+    EXPECT_EQ(even.ranks[rank - 4].peer_wait, Duration::zero()) << rank;
+    EXPECT_EQ(even.ranks[rank].peer_wait, Duration::zero()) << rank;
+    EXPECT_EQ(slow.ranks[rank].peer_wait, Duration::zero()) << rank;
+  }
+  EXPECT_GT(slow.ranks[2].peer_wait, Duration::zero());
+  EXPECT_GT(slow.ranks[5].bubble, even.ranks[5].bubble);
 }
 
 // UC091, pytorch/torchtitan#1929: every point at which ranks meet costs the slowest of them. With n
@@ -120,22 +118,6 @@ TEST(UserCases, Uc091_EveryMeetingCostsTheSlowestRank) {
   const double expected_once = once.step_time_s() + jitter / std::sqrt(double{kMicrosteps});
   EXPECT_NEAR(mean("plan.ddp.no_sync=false"), expected_each, 0.02 * expected_each);
   EXPECT_NEAR(mean("plan.ddp.no_sync=true"), expected_once, 0.02 * expected_once);
-}
-
-// UC101, astra-sim/astra-sim#292: a rank of 64 is late. The step grows by what the rank is late, at
-// most: waiting hides nothing twice.
-TEST(UserCases, Uc101_ALateRankDelaysEverybodyByItsDelay) {
-  const Sets base = {"nodes=8", "simulate.ranks=all", "contention=off",
-                     "batch.gradient_accumulation_steps=1"};
-  const StepReport even = RunSets(base);
-  const StepReport late = RunSets(With(base, {"simulate.stragglers=[\"17:1.1\"]"}));
-  const Duration delay = late.ranks[17].compute - even.ranks[17].compute;
-  EXPECT_GT(late.account().step, even.account().step);
-  EXPECT_LE(late.account().step, even.account().step + delay);
-  for (std::size_t rank = 0; rank < late.ranks.size(); ++rank) {
-    if (rank == 17) continue;
-    EXPECT_LE(late.ranks[rank].peer_wait, delay) << rank;
-  }
 }
 
 }  // namespace

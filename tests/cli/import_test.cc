@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -44,28 +46,49 @@ TEST_F(CliImport, RunsWithoutAJob) {
   EXPECT_TRUE(has_sequence);
 }
 
-// One example of each framework, as configs/imports has them.
+// Every file of configs/imports.
 TEST_F(CliImport, RunsEveryShippedExample) {
-  const std::string folder = STEPSIM_SOURCE_DIR "/configs/imports/";
-  const std::vector<std::string> rest = {"--set", "model=llama-3-8b", "--set",
-                                         "batch.sequence_length=4096"};
-  const auto strategy = [&](const std::string& from, std::vector<std::string> more) {
-    more.insert(more.begin(), {"--from", from, "-q", "--export", "-"});
-    const Answer answer = AskFrom(more);
-    EXPECT_EQ(answer.status, kExitSuccess) << answer.err;
-    const auto result = nlohmann::json::parse(answer.out);
-    // Of ZeRO-3 per micro-step, and of core_attn with flash attention, as Megatron itself warns.
-    const bool may_warn =
-        from.find("zero3") != std::string::npos || from.find("megatron") != std::string::npos;
-    EXPECT_TRUE(result["warnings"].empty() || may_warn) << result["warnings"];
-    return result["resolved"]["plan"]["strategy"].get<std::string>();
+  using Sets = std::vector<std::string>;
+  const Sets two_nodes = {"hardware=h100-sxm-dgx", "nodes=2"};
+  const Sets llama = {"hardware=h100-sxm-dgx", "nodes=2", "model=llama-3-8b",
+                      "batch.sequence_length=4096"};
+  Sets accelerate = llama;
+  accelerate.emplace_back("batch.micro_batch_size=1");
+  struct Example {
+    Sets sets;
+    std::string strategy;
+    bool may_warn = false;
   };
-  EXPECT_EQ(strategy(kTitan, {}), "fsdp2");
-  EXPECT_EQ(strategy(folder + "zero3_deepspeed.json", rest), "zero");
-  EXPECT_EQ(strategy(folder + "llama_megatron.sh", {}), "megatron");
-  std::vector<std::string> accelerate = rest;
-  accelerate.insert(accelerate.end(), {"--set", "batch.micro_batch_size=1"});
-  EXPECT_EQ(strategy(folder + "fsdp_accelerate.yaml", accelerate), "fsdp2");
+  const std::map<std::string, Example> examples = {
+      {"llama-3-8b_torchtitan.toml", {two_nodes, "fsdp2"}},
+      {"llama-3-70b_torchtitan_3d.toml", {{"hardware=h100-sxm-dgx", "nodes=32"}, "fsdp2", true}},
+      {"fsdp_accelerate.yaml", {accelerate, "fsdp2"}},
+      // Of ZeRO-3 per micro-step.
+      {"zero3_deepspeed.json", {llama, "zero", true}},
+      {"zero1_3d_deepspeed.json",
+       {{"hardware=a100-80g-dgx", "nodes=48", "model=gpt3-175b", "batch.sequence_length=2048"},
+        "zero"}},
+      // Of core_attn with flash attention, as Megatron itself warns.
+      {"llama_megatron.sh", {two_nodes, "megatron", true}},
+      // A quarter of its batch: 70 micro-batches.
+      {"gpt3-530b_megatron_3d.sh",
+       {{"hardware=a100-80g-dgx", "batch.global_batch_size=560"}, "megatron"}},
+  };
+  const std::filesystem::path folder = STEPSIM_SOURCE_DIR "/configs/imports";
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    const auto example = examples.find(file.path().filename().string());
+    ASSERT_NE(example, examples.end()) << file.path();
+    std::vector<std::string> arguments = {"run", "--from",   file.path().string(),
+                                          "-q",  "--export", "-"};
+    for (const std::string& set : example->second.sets) {
+      arguments.insert(arguments.end(), {"--set", set});
+    }
+    const Answer answer = Ask(arguments);
+    ASSERT_EQ(answer.status, kExitSuccess) << answer.err;
+    const auto result = nlohmann::json::parse(answer.out);
+    EXPECT_EQ(result["resolved"]["plan"]["strategy"], example->second.strategy) << file.path();
+    EXPECT_TRUE(result["warnings"].empty() || example->second.may_warn) << result["warnings"];
+  }
 }
 
 TEST_F(CliImport, ListsTheFrameworks) {

@@ -30,6 +30,16 @@ std::string ErrorOf(const std::vector<std::string>& arguments, int status = kExi
   return answer.err;
 }
 
+TEST_F(Schedule, NumbersThatAreNone) {
+  EXPECT_EQ(ErrorOf({"1f1b", "--stages", "four"}),
+            "error: --stages: found 'four', allowed: a number\n");
+  for (const std::string number : {"1.5", "2147483648"}) {
+    EXPECT_EQ(
+        ErrorOf({"1f1b", "--microbatches", number}),
+        "error: --microbatches: found '" + number + "', allowed: a whole number below 2^31\n");
+  }
+}
+
 // Two ranks and two micro-batches by hand: F takes one unit, B two, and a unit is four columns.
 // Rank 0: F0 at 0, F1 at 1, B0 at 4 (when that of rank 1 ends), B1 at 7. Rank 1: F0 at 1, B0 at 2,
 // F1 at 4, B1 at 5.

@@ -40,7 +40,7 @@ ResolvedJob WithIdealHost(ResolvedJob job) {
 
 // All that the thread of one rank does in a step.
 Duration HostTime(const JobSpec& job) {
-  return HostDuration(BuildStep(job, BuildWorkload(job)).host_work, TimesOf(job));
+  return HostDuration(BuildStep(job, BuildWorkload(job)).host_work.front(), TimesOf(job));
 }
 
 bool RunsAhead(const JobSpec& job) { return !job.host.synchronize; }

@@ -11,6 +11,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/diagnostics.h"
+#include "sim/base/units.h"
 #include "tools/stepsim/command.h"
 #include "tools/stepsim/help_formatter.h"
 
@@ -40,6 +41,16 @@ std::string Hint(const CLI::App& root, const std::vector<std::string>& arguments
     }
   }
   return "";
+}
+
+// CLI11 says "Could not convert: --stages = 1.5".
+std::string WrongNumber(const CLI::ConversionError& error) {
+  const std::string text = error.what();
+  const std::size_t name = text.find("--"), equals = text.find(" = ");
+  if (name == std::string::npos || equals == std::string::npos) return text;
+  const std::string found = text.substr(equals + 3);
+  return fmt::format("{}: found '{}', allowed: a {}", text.substr(name, equals - name), found,
+                     ParseNumber(found) ? "whole number below 2^31" : "number");
 }
 
 void Configure(CLI::App& root, Session& session) {
@@ -85,6 +96,9 @@ int Parse(const std::vector<std::string>& arguments, const CliStreams& streams) 
     streams.out << (chosen.empty() ? root.help() : chosen.front()->help(root.get_name()));
   } catch (const CLI::CallForVersion& version) {
     streams.out << version.what() << '\n';
+  } catch (const CLI::ConversionError& error) {
+    streams.err << "error: " << WrongNumber(error) << '\n';
+    return kExitInput;
   } catch (const CLI::ParseError& error) {
     streams.err << "error: " << error.what() << Hint(root, arguments) << '\n';
     return kExitInput;

@@ -40,6 +40,9 @@ struct Command {
 std::span<const Command> Commands();
 
 void AddRunCommand(CLI::App& app, const Session& session);
+void AddWhatIfCommand(CLI::App& app, const Session& session);
+void AddRequiredCommand(CLI::App& app, const Session& session);
+void AddInferCommand(CLI::App& app, const Session& session);
 void AddSweepCommand(CLI::App& app, const Session& session);
 void AddMergeCommand(CLI::App& app, const Session& session);
 void AddCostCommand(CLI::App& app, const Session& session);

@@ -162,21 +162,10 @@ void RunCost(const std::string& op, CostQuestion& question, const Session& sessi
   CheckOptions(question);
   const std::vector<TableTarget> targets = ParseTableTargets(question.exports);
   const CostAnswer answer = Answer(question, *session.Configs());
-  const bool uses_stdout = std::any_of(targets.begin(), targets.end(),
-                                       [](const TableTarget& t) { return t.path == "-"; });
-  std::ostream& text = uses_stdout ? session.streams.err : session.streams.out;
+  std::ostream& text = UsesStandardOutput(targets) ? session.streams.err : session.streams.out;
   if (!question.is_quiet) text << answer.text;
-  for (const TableTarget& target : targets) {
-    const std::string content = target.format == TableFormat::kCsv
-                                    ? TableCsv(answer.table)
-                                    : TableJson(answer.table, "stepsim.cost/1", answer.facts);
-    if (target.path == "-") {
-      session.streams.out << content;
-      continue;
-    }
-    WriteFileAtomically(target.path, content);
-    if (!question.is_quiet) text << fmt::format("wrote {}\n", target.path);
-  }
+  WriteTable(answer.table, "stepsim.cost/1", answer.facts, targets, session.streams.out,
+             question.is_quiet ? nullptr : &text);
 }
 
 std::string GroupOf(unsigned families) {

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <ostream>
 
 #include "sim/base/diagnostics.h"
+#include "sim/report/writer.h"
 
 namespace stepsim {
 namespace {
@@ -111,6 +113,26 @@ std::vector<TableTarget> ParseTableTargets(const std::vector<std::string>& paths
   }
   diagnostics.ThrowIfAny();
   return targets;
+}
+
+bool UsesStandardOutput(const std::vector<TableTarget>& targets) {
+  return std::any_of(targets.begin(), targets.end(),
+                     [](const TableTarget& t) { return t.path == "-"; });
+}
+
+void WriteTable(const ResultTable& table, std::string_view schema,
+                const std::vector<std::pair<std::string, Cell>>& facts,
+                const std::vector<TableTarget>& targets, std::ostream& out, std::ostream* notes) {
+  for (const TableTarget& target : targets) {
+    const std::string content =
+        target.format == TableFormat::kCsv ? TableCsv(table) : TableJson(table, schema, facts);
+    if (target.path == "-") {
+      out << content;
+      continue;
+    }
+    WriteFileAtomically(target.path, content);
+    if (notes != nullptr) *notes << fmt::format("wrote {}\n", target.path);
+  }
 }
 
 }  // namespace stepsim

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,5 +44,15 @@ struct TableTarget {
 };
 // Throws ConfigError for a file name that ends in neither .csv nor .json.
 std::vector<TableTarget> ParseTableTargets(const std::vector<std::string>& paths);
+
+// Standard output is for one reader: what people read makes way for an exported table.
+bool UsesStandardOutput(const std::vector<TableTarget>& targets);
+
+// Writes the table to every target; what goes to standard output goes to `out`. `notes`, if any, is
+// told which files were written.
+void WriteTable(const ResultTable& table, std::string_view schema,
+                const std::vector<std::pair<std::string, Cell>>& facts,
+                const std::vector<TableTarget>& targets, std::ostream& out,
+                std::ostream* notes = nullptr);
 
 }  // namespace stepsim

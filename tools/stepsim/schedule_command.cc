@@ -132,7 +132,7 @@ std::string PerRank(const ScheduleReplay& replay, Get get) {
   std::vector<double> values;
   for (const RankReplay& rank : replay.ranks) values.push_back(get(rank));
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  if (*low == *high) return Number(*low);
+  if (Number(*low) == Number(*high)) return Number(*low);
   if (values.size() > kMostListed) return Number(*low) + " to " + Number(*high);
   std::vector<std::string> texts;
   for (const double value : values) texts.push_back(Number(value));

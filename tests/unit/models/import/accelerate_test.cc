@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tests/support/imported.h"
@@ -187,6 +188,76 @@ TEST(Accelerate, SaysWhatIsMissingOrWrong) {
   EXPECT_THAT(Accelerate("MULTI_GPU", "fp8_config: {backend: TE}\n").Errors(), HasSubstr("fp8"));
   EXPECT_THAT(Joined(Accelerate("MULTI_GPU", "num_procesess: 4\n").Load().warnings),
               HasSubstr("num_procesess (line 6; nearest known: num_processes)"));
+}
+
+// Accelerate's ParallelismConfig: sizes of dp_replicate x dp_shard x cp x tp. Four processes.
+std::string Mesh(const std::string& sizes) {
+  std::string text = "parallelism_config:\n";
+  std::size_t begin = 0;
+  while (begin < sizes.size()) {
+    const std::size_t end = std::min(sizes.find(' ', begin), sizes.size());
+    std::string pair = sizes.substr(begin, end - begin);
+    pair.replace(pair.find('='), 1, ": ");
+    text += "  parallelism_config_" + pair + "\n";
+    begin = end + 1;
+  }
+  return text;
+}
+const std::string kFsdp2 =
+    "fsdp_config: {fsdp_version: 2, fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP}\n";
+
+TEST(Accelerate, AMeshOfSeveralDimensions) {
+  const auto plan = [](const std::string& type, const std::string& sizes) {
+    return Accelerate(type, (type == "FSDP" ? kFsdp2 : "") + Mesh(sizes)).Load().job.plan;
+  };
+  const ParallelPlan tensor = plan("FSDP", "dp_shard_size=2 tp_size=2");
+  EXPECT_EQ(tensor.strategy, "fsdp2");
+  EXPECT_EQ(tensor.tensor_parallel, 2);
+  EXPECT_EQ(tensor.data_parallel, 2);
+  EXPECT_EQ(tensor.tensor.sequence_parallel, false);
+  EXPECT_FALSE(tensor.tensor.vocabulary_parallel_loss);
+  const ParallelPlan context = plan("FSDP", "dp_shard_size=2 cp_size=2");
+  EXPECT_EQ(context.context_parallel, 2);
+  EXPECT_EQ(context.context.comm_type, ContextExchange::kAllGather);
+  EXPECT_EQ(context.fsdp2.shard_size, 0);  // over all
+  EXPECT_EQ(plan("FSDP", "dp_shard_size=2 cp_size=2 cp_comm_strategy=alltoall").context.comm_type,
+            ContextExchange::kP2p);
+  const ParallelPlan hybrid = plan("FSDP", "dp_replicate_size=2 dp_shard_size=2 tp_size=1");
+  EXPECT_EQ(hybrid.fsdp2.shard_size, 2);
+  EXPECT_EQ(plan("MULTI_GPU", "dp_replicate_size=4").strategy, "ddp");
+  Import alone = Accelerate("MULTI_GPU", Mesh("tp_size=2"));
+  alone.text.replace(alone.text.find("processes: 4"), 12, "processes: 2");
+  EXPECT_EQ(alone.Load().job.plan.strategy, "none");
+  EXPECT_EQ(alone.Load().job.plan.tensor_parallel, 2);
+}
+
+TEST(Accelerate, RefusesMeshesThatAccelerateRefuses) {
+  const struct {
+    std::string type, text, problem;
+  } kCases[] = {
+      {"FSDP", kFsdp2 + Mesh("dp_shard_size=2 tp_size=4"),
+       "num_processes: found 4, allowed: dp_replicate_size x dp_shard_size x tp_size x cp_size of "
+       "parallelism_config (1 x 2 x 4 x 1)"},
+      {"FSDP", kFsdp2 + Mesh("dp_replicate_size=2 tp_size=2"),
+       "found replicas without shards beside tp_size or cp_size"},
+      {"FSDP", "fsdp_config: {fsdp_version: 1}\n" + Mesh("dp_shard_size=2 tp_size=2"),
+       "found with another library than FSDP2"},
+      {"MULTI_GPU", Mesh("dp_shard_size=4"), "found with another library than FSDP2"},
+      {"DEEPSPEED", Mesh("tp_size=4"), "distributed_type: found DEEPSPEED beside"},
+      {"FSDP", kFsdp2 + Mesh("dp_shard_size=4 sp_size=2"), "sequence_parallel_size"},
+      {"FSDP", kFsdp2 + Mesh("dp_shard_size=0"), "found 0, allowed: a whole number from 1"},
+      {"FSDP", kFsdp2 + Mesh("dp_shard_size=x"), "found 'x', allowed: a whole number"},
+      {"FSDP", kFsdp2 + Mesh("dp_shard_size=2 cp_size=2 cp_comm_strategy=ring"),
+       "found 'ring', allowed: allgather, alltoall"},
+      {"TP", "tp_config: {tp_size: 4}\n", "parallelism_config_tp_size"},
+  };
+  for (const auto& test : kCases) {
+    EXPECT_THAT(Accelerate(test.type, test.text).Errors(), HasSubstr(test.problem));
+  }
+  const ResolvedJob off =
+      Accelerate("FSDP", kFsdp2 + "use_parallelism_config: false\n" + Mesh("tp_size=2")).Load();
+  EXPECT_EQ(off.job.plan.tensor_parallel, 1);
+  EXPECT_THAT(Joined(off.notes), HasSubstr("off (parallelism_config)"));
 }
 
 }  // namespace

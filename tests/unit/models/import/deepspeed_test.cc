@@ -168,6 +168,106 @@ TEST(Deepspeed, RefusesWhatIsNotSimulated) {
               HasSubstr("sparse attention"));
 }
 
+// AutoTP (runtime/tensor_parallel/config.py): all_reduces, waited for unless tp_overlap_comm.
+TEST(Deepspeed, CutsLayers) {
+  const auto plan = [](const std::string& keys) {
+    return Zero("\"stage\": 1", "\"tensor_parallel\": {" + keys + "}, ").Load().job.plan;
+  };
+  const ParallelPlan cut = plan("\"autotp_size\": 2");
+  EXPECT_EQ(cut.tensor_parallel, 2);
+  EXPECT_EQ(cut.tensor.sequence_parallel, false);
+  EXPECT_EQ(cut.tensor.async_input_gradient, false);
+  EXPECT_FALSE(cut.tensor.vocabulary_parallel_loss);
+  EXPECT_EQ(plan("\"autotp_size\": 2, \"tp_overlap_comm\": true").tensor.async_input_gradient,
+            true);
+  EXPECT_EQ(plan("\"autotp_size\": 0, \"tp_overlap_comm\": true").tensor_parallel, 1);
+  const auto error = [](const std::string& stage, const std::string& keys) {
+    return Zero("\"stage\": " + stage, "\"tensor_parallel\": {" + keys + "}, ").Errors();
+  };
+  EXPECT_THAT(error("3", "\"autotp_size\": 2"),
+              HasSubstr("tensor_parallel.autotp_size: found 2 with zero_optimization.stage 3, "
+                        "allowed: 0, or stage 1 or 2, as DeepSpeed's AutoTP wants it"));
+  EXPECT_THAT(error("1", "\"autotp_size\": -1"), HasSubstr("found -1, allowed: a whole number"));
+  EXPECT_THAT(error("1", "\"autotp_size\": 3"), HasSubstr("must divide"));
+  EXPECT_THAT(error("1", "\"autotp_size\": 2, \"partition_config\": {\"x\": 1}"),
+              HasSubstr("cuts of your own"));
+  EXPECT_THAT(error("1", "\"autotp_size\": \"auto\""),
+              HasSubstr("does not say: plan.tensor_parallel (tensor_parallel.autotp_size is 'auto' "
+                        "at line 1)"));
+}
+
+// Ulysses: ranks swap plain pieces of the sequence for heads.
+TEST(Deepspeed, CutsSequences) {
+  const ResolvedJob job = Zero("\"stage\": 3",
+                               "\"sequence_parallel_size\": 2, "
+                               "\"seq_parallel_communication_data_type\": \"fp32\", ")
+                              .Load();
+  EXPECT_EQ(job.job.plan.context_parallel, 2);
+  EXPECT_EQ(job.job.plan.context.comm_type, ContextExchange::kAllToAll);
+  EXPECT_FALSE(job.job.plan.context.load_balance);
+  EXPECT_THAT(Joined(job.notes), HasSubstr("ZeRO reduces in communication_data_type"));
+  EXPECT_EQ(
+      Zero("\"stage\": 3", "\"sequence_parallel_size\": 1, ").Load().job.plan.context_parallel, 1);
+}
+
+// runtime/pipe/module.py, _partition_layers: methods and the default, parameters.
+TEST(Deepspeed, CutsTheNetworkIntoStages) {
+  const auto load = [](const std::string& keys) {
+    return Zero("\"stage\": 1",
+                "\"gradient_accumulation_steps\": 4, \"pipeline\": {" + keys + "}, ")
+        .Load();
+  };
+  const struct {
+    std::string method;
+    StageBalance balance;
+  } kCases[] = {
+      {"", StageBalance::kParameters},
+      {", \"partition_method\": \"Parameters\"", StageBalance::kParameters},
+      {", \"partition\": \"best\"", StageBalance::kParameters},
+      {", \"partition_method\": \"uniform\"", StageBalance::kEnds},
+      {", \"partition_method\": \"type:transformer\"", StageBalance::kLayers},
+      {", \"partition_method\": \"type:transformer|embedding\"", StageBalance::kEnds},
+  };
+  for (const auto& test : kCases) {
+    const ParallelPlan plan = load("\"stages\": 2" + test.method).job.plan;
+    EXPECT_EQ(plan.pipeline_parallel, 2);
+    EXPECT_EQ(plan.pipeline.schedule, "1f1b");
+    EXPECT_EQ(plan.pipeline.balance, test.balance) << test.method;
+    EXPECT_EQ(plan.clip_gradients, false);  // gradient_clipping is 0
+  }
+  const RecomputeSpec recompute =
+      load("\"num_stages\": 2, \"activation_checkpoint_interval\": 1").job.recompute;
+  EXPECT_TRUE(recompute.IsFull());
+  EXPECT_EQ(recompute.num_layers, 1);
+  const ResolvedJob alone = load("\"stages\": 1, \"partition\": \"uniform\"");
+  EXPECT_THAT(Joined(alone.notes), HasSubstr("only with pipeline parallelism (pipeline.stages)"));
+}
+
+TEST(Deepspeed, RefusesStagesThatDeepspeedRefuses) {
+  const auto error = [](const std::string& stage, const std::string& keys) {
+    return Zero("\"stage\": " + stage, "\"pipeline\": {" + keys + "}, ").Errors();
+  };
+  EXPECT_THAT(error("2", "\"stages\": 2"),
+              HasSubstr("DeepSpeed's pipelines do not work with ZeRO-2"));
+  EXPECT_THAT(error("1", "\"stages\": 2, \"partition_method\": \"profile\""),
+              HasSubstr("pipeline.partition_method: found 'profile', allowed: uniform, parameters, "
+                        "type:REGEX"));
+  EXPECT_THAT(error("1", "\"stages\": 2, \"partition_method\": [1]"),
+              HasSubstr("allowed: uniform"));
+  EXPECT_THAT(error("1", "\"stages\": \"auto\""),
+              HasSubstr("plan.pipeline_parallel (pipeline.stages is 'auto' at line 1)"));
+  EXPECT_THAT(error("1", "\"stages\": \"two\""), HasSubstr("found 'two', allowed: a whole number"));
+}
+
+TEST(Deepspeed, ClipsWithModelParallelism) {
+  const ParallelPlan plan = Zero("\"stage\": 1",
+                                 "\"gradient_clipping\": 1.0, \"tensor_parallel\": "
+                                 "{\"autotp_size\": 2}, ")
+                                .Load()
+                                .job.plan;
+  EXPECT_EQ(plan.clip_gradients, true);
+}
+
 TEST(Deepspeed, AFileOfAnotherKind) {
   Import import = Zero("\"stage\": 1");
   import.text = "--num-layers 2";

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "tests/support/imported.h"
 
@@ -155,6 +158,18 @@ TEST(Megatron, RefusesWhatIsNotSimulated) {
   EXPECT_THAT(Megatron("--fp8-format hybrid").Errors(), HasSubstr("fp8"));
   EXPECT_THAT(Megatron("--optimizer-cpu-offload").Errors(), HasSubstr("offloading"));
   EXPECT_EQ(Megatron("--tensor-model-parallel-size 1 --sequence-parallel").Errors(), "");
+  EXPECT_THAT(Megatron("--distribute-saved-activations").Errors(),
+              HasSubstr("--sequence-parallel cuts them anyway"));
+  EXPECT_THAT(Megatron("--variable-seq-lengths").Errors(),
+              HasSubstr("here every sequence has --seq-length"));
+  // Keys of the plan, whose rules name what is not modelled.
+  EXPECT_THAT(Megatron("--defer-embedding-wgrad-compute --pipeline-model-parallel-size 2 "
+                       "--global-batch-size 16")
+                  .Errors(),
+              HasSubstr("run.sh:3:1: plan.pipeline.defer_embedding_wgrad_compute: found 'true', "
+                        "which is not modelled"));
+  EXPECT_THAT(Megatron("--overlap-param-gather-with-optimizer-step").Errors(),
+              HasSubstr("beside the optimizer step of the others"));
 }
 
 TEST(Megatron, NoKeyPassesSilently) {
@@ -202,6 +217,114 @@ TEST(Megatron, SpreadsTheModel) {
   EXPECT_EQ(job.batch.gradient_accumulation_steps, 8);  // 16 / (1 x 2 replicas)
   EXPECT_EQ(job.plan.mesh_order, "tp-cp-pp-dp");
   EXPECT_EQ(job.plan.clip_gradients, false);
+}
+
+// Eight layers on a pipeline of two, four or eight stages.
+TEST(Megatron, SplitsTheLayers) {
+  const std::string sizes =
+      "--num-layers 8 --hidden-size 96 --num-attention-heads 6 --seq-length 16\n"
+      "--max-position-embeddings 16 --micro-batch-size 1 --tokenizer-type GPT2BPETokenizer\n"
+      "--pipeline-model-parallel-size 2 --global-batch-size 16 ";
+  const struct {
+    std::string arguments;
+    std::vector<double> layers;
+    std::int64_t chunks;
+  } kCases[] = {
+      {"--decoder-first-pipeline-num-layers 3", {3, 5}, 1},
+      {"--decoder-last-pipeline-num-layers 2", {6, 2}, 1},
+      {"--decoder-first-pipeline-num-layers 2 --num-virtual-stages-per-pipeline-rank 2",
+       {1, 3, 1, 3},
+       2},
+      {"--num-layers 7 --account-for-embedding-in-pipeline-split", {3, 4}, 1},
+      {"--num-layers 7 --account-for-loss-in-pipeline-split "
+       "--num-layers-per-virtual-pipeline-stage 2",
+       {2, 2, 2, 1},
+       2},
+      {"--pipeline-model-parallel-layout 'Et|(ttt|)*2,tL'", {1, 3, 3, 1}, 2},
+  };
+  for (const auto& test : kCases) {
+    const ResolvedJob job = Megatron(test.arguments, sizes).Load();
+    EXPECT_EQ(job.job.plan.pipeline.layers_per_stage, test.layers) << test.arguments;
+    EXPECT_EQ(std::max<std::int64_t>(job.job.plan.pipeline.virtual_stages, 1), test.chunks);
+  }
+  // Both ends: chunks are counted with them, (6 + 2) / 2 / 2.
+  const PipelinePlan ends = Megatron(
+                                "--num-layers 6 --account-for-embedding-in-pipeline-split "
+                                "--account-for-loss-in-pipeline-split "
+                                "--num-layers-per-virtual-pipeline-stage 2",
+                                sizes)
+                                .Load()
+                                .job.plan.pipeline;
+  EXPECT_EQ(ends.balance, StageBalance::kEnds);
+  EXPECT_EQ(ends.virtual_stages, 2);
+}
+
+TEST(Megatron, RefusesSplitsThatMegatronRefuses) {
+  const std::string pipeline = "--pipeline-model-parallel-size 2 --global-batch-size 16 ";
+  const struct {
+    std::string arguments, problem;
+  } kCases[] = {
+      {"--num-layers-per-virtual-pipeline-stage 1 --decoder-first-pipeline-num-layers 1",
+       "num-layers-per-virtual-pipeline-stage: found beside --decoder-first-pipeline-num-layers, "
+       "allowed: --num-virtual-stages-per-pipeline-rank alone says the chunks"},
+      {"--num-layers-per-virtual-pipeline-stage 3",
+       "found 3, allowed: a number that divides the layers of a rank (2 / 2)"},
+      {"--decoder-first-pipeline-num-layers 1 --account-for-loss-in-pipeline-split",
+       "found beside --account-for-loss-in-pipeline-split, allowed: one of the two"},
+      {"--pipeline-model-parallel-layout 'Et|tL' --account-for-loss-in-pipeline-split",
+       "found beside --pipeline-model-parallel-layout, allowed: one of the two"},
+      {"--pipeline-model-parallel-layout 'Et|t|L'",
+       "found 3 stages, allowed: a multiple of the 2 pipeline ranks"},
+      {"--pipeline-model-parallel-layout 'Et|txL'",
+       "run.sh:3:90: pipeline-model-parallel-layout: "
+       "found 'x'"},
+      {"--decoder-first-pipeline-num-layers 0", "found 0, allowed: a whole number from 1 to the 2"},
+      {"--decoder-last-pipeline-num-layers x", "found 'x', allowed: a whole number"},
+      {"--account-for-loss-in-pipeline-split", "found 3 layers for the 2 other pipeline ranks"},
+      {"--num-virtual-stages-per-pipeline-rank 0", "found 0, allowed: a whole number from 1"},
+  };
+  for (const auto& test : kCases) {
+    EXPECT_THAT(Megatron(pipeline + test.arguments).Errors(), HasSubstr(test.problem));
+  }
+  EXPECT_THAT(Megatron(pipeline + "--decoder-first-pipeline-num-layers 1", "").Errors(),
+              HasSubstr("found without --num-layers, allowed: beside it"));
+  // What a variable holds is words, not commands: "|" ends none of them.
+  const ResolvedJob held =
+      Megatron(pipeline + "ARGS=\"--pipeline-model-parallel-layout Et|tL --bf16\"").Load();
+  EXPECT_EQ(held.job.plan.pipeline.layers_per_stage, (std::vector<double>{1, 1}));
+  EXPECT_EQ(held.job.precision.compute, DType::kBf16);
+  const ResolvedJob alone = Megatron("--pipeline-model-parallel-layout 'Et|tL'").Load();
+  EXPECT_THAT(Joined(alone.notes),
+              HasSubstr("only with pipeline parallelism (pipeline-model-parallel-layout)"));
+}
+
+// arguments.py: sequence parallelism has its own overlap, whatever the flag says.
+TEST(Megatron, InputGradientsWithoutOverlap) {
+  const std::string flags =
+      "--tensor-model-parallel-size 2 --no-async-tensor-model-parallel-allreduce ";
+  const ResolvedJob job = Megatron(flags).Load();
+  EXPECT_EQ(job.job.plan.tensor.async_input_gradient, false);
+  EXPECT_THAT(Joined(job.notes), HasSubstr("newer versions of Megatron-LM ignore it"));
+  const ResolvedJob cut = Megatron(flags + "--sequence-parallel").Load();
+  EXPECT_EQ(cut.job.plan.tensor.async_input_gradient, std::nullopt);
+  EXPECT_THAT(Joined(cut.notes), HasSubstr("sequence parallelism overlaps anyway"));
+}
+
+// Paired micro-batches are the plan's; whether it takes them is its own rule.
+TEST(Megatron, PairsMicroBatches) {
+  Diagnostics ignored;
+  const ImportedJob imported =
+      ImportMegatron({"run.sh", "--overlap-moe-expert-parallel-comm", ""}, {}, ignored);
+  EXPECT_TRUE(std::any_of(imported.over.begin(), imported.over.end(), [](const Setting& setting) {
+    return setting.path == "plan.expert.overlap_microbatches" && setting.value.text == "true";
+  }));
+}
+
+TEST(Megatron, ExpertsHaveNoBiases) {
+  const std::string errors = Megatron("--num-experts 8 --moe-ffn-hidden-size 48").Errors();
+  EXPECT_THAT(errors, HasSubstr("run.sh:3:15: num-experts: found 8 experts without "
+                                "--disable-bias-linear, allowed: with it"));
+  EXPECT_EQ(errors.find("mlp_bias"), std::string::npos) << errors;
 }
 
 TEST(Megatron, MixesExperts) {

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tests/support/imported.h"
 
@@ -200,9 +203,164 @@ TEST(Torchtitan, SpreadsTheModel) {
   EXPECT_THAT(error("enable_async_tensor_parallel = true\n"), HasSubstr("compile.enable"));
 }
 
+// A Llama 3 8B of its real depth.
+Import Pipeline(const std::string& keys) {
+  Import import = Titan("[parallelism]\npipeline_parallel_degree = 4\n" + keys);
+  import.text.replace(import.text.find("size = 2"), 8, "size = 8");
+  import.files["models/llama-3-8b.yaml"] =
+      "{name: llama-3-8b, transformer: {layers: 32, hidden_size: 8, heads: 2, ffn_size: 8, "
+      "vocab_size: 9}}";
+  return import;
+}
+
+// models/llama3/infra/pipeline.py: stages = ceil((layers + 1 + 1) / layers_per_stage).
+TEST(Torchtitan, SplitsTheLayers) {
+  const std::string interleaved = "pipeline_parallel_schedule = \"Interleaved1F1B\"\n";
+  const struct {
+    std::string keys;
+    std::vector<double> layers;
+    std::int64_t chunks;
+  } kCases[] = {
+      {"pipeline_parallel_layers_per_stage = 9\n", {8, 9, 8, 7}, 0},  // 34 = 9 + 9 + 8 + 8
+      {interleaved + "pipeline_parallel_layers_per_stage = 4\n"
+                     "pipeline_parallel_first_stage_less_layers = 0\n"
+                     "pipeline_parallel_last_stage_less_layers = 0\n",
+       {4, 4, 4, 4, 4, 4, 4, 4},
+       2},
+      {"pipeline_parallel_first_stage_less_layers = 0\n"
+       "pipeline_parallel_last_stage_less_layers = 0\n",
+       {8, 8, 8, 8},
+       0},
+      {interleaved + "pipeline_parallel_last_stage_less_layers = 3\n",
+       {4, 5, 5, 5, 4, 4, 4, 1},  // 36 = 4 x 5 + 4 x 4
+       2},
+      {"pipeline_parallel_split_points = [\"layers.7\", \"layers.15\", \"layers.24\"]\n",
+       {7, 8, 9, 8},
+       0},
+      {"pipeline_parallel_split_points = \"layers.7,layers.15,layers.24\"\n", {7, 8, 9, 8}, 0},
+  };
+  for (const auto& test : kCases) {
+    const PipelinePlan plan = Pipeline(test.keys).Load().job.plan.pipeline;
+    EXPECT_EQ(plan.layers_per_stage, test.layers) << test.keys;
+    EXPECT_EQ(plan.virtual_stages, test.chunks) << test.keys;
+  }
+}
+
+TEST(Torchtitan, SplitsByNames) {
+  std::string names = "module_fqns_per_model_part = [[\"tok_embeddings\"";
+  for (int i = 0; i < 32; ++i) {
+    if (i == 5 || i == 14 || i == 24)
+      names += "], [\"layers." + std::to_string(i) + "\"";
+    else
+      names += ", \"layers." + std::to_string(i) + "\"";
+  }
+  const PipelinePlan plan = Pipeline(names + ", \"norm\", \"output\"]]\n").Load().job.plan.pipeline;
+  EXPECT_EQ(plan.layers_per_stage, (std::vector<double>{5, 9, 10, 8}));
+}
+
+TEST(Torchtitan, RefusesSplitsThatTorchtitanRefuses) {
+  const struct {
+    std::string keys, problem;
+  } kCases[] = {
+      {"pipeline_parallel_layers_per_stage = 5\n",
+       "found 7 stages, allowed with the schedule 1F1B: 4, one for each rank"},
+      {"pipeline_parallel_schedule = \"ZBVZeroBubble\"\npipeline_parallel_layers_per_stage = 9\n",
+       "found 4 stages, allowed with the schedule ZBVZeroBubble: a multiple of 4 ranks"},
+      {"pipeline_parallel_schedule = \"Interleaved1F1B\"\npipeline_parallel_layers_per_stage = 5\n",
+       "found 7 stages, allowed with the schedule Interleaved1F1B: a multiple of 4 ranks, at least "
+       "two for each"},
+      {"pipeline_parallel_layers_per_stage = 0\n", "found '0', allowed: a whole number up to"},
+      {"pipeline_parallel_layers_per_stage = \"x\"\n", "found 'x', allowed: a whole number"},
+      {"pipeline_parallel_first_stage_less_layers = 30\n", "the ends take 30 and 1"},
+      {"pipeline_parallel_split_points = [\"layers.40\"]\n", "below the 32 layers"},
+      {"module_fqns_per_model_part = [[\"layers.0\"]]\n", "found 1 stages, allowed"},
+      {"module_fqns_per_model_part = [[\"lm\"]]\n", "found 'lm' in part 0"},
+      {"module_fqns_per_model_part = 7\n", "found 0 stages"},
+  };
+  for (const auto& test : kCases) {
+    EXPECT_THAT(Pipeline(test.keys).Errors(), HasSubstr(test.problem)) << test.keys;
+  }
+  Import other = Pipeline("pipeline_parallel_layers_per_stage = 9\n");
+  other.text.replace(other.text.find("8B"), 2, "9B");
+  other.sets.emplace_back("model=tiny");
+  EXPECT_THAT(other.Errors(), HasSubstr("--set plan.pipeline.layers_per_stage=[...] says"));
+  const ResolvedJob alone = Titan("[parallelism]\npipeline_parallel_layers_per_stage = 9\n").Load();
+  EXPECT_THAT(Joined(alone.notes), HasSubstr("only with pipeline parallelism"));
+}
+
+// What the importer knows of the depth of the shipped models is what configs/models has.
+TEST(Torchtitan, KnowsTheDepthOfShippedModels) {
+  const DirectoryConfigSource source(STEPSIM_SOURCE_DIR "/configs");
+  const std::vector<std::pair<std::string, std::string>> shipped = {
+      {"llama3", "8B"}, {"llama3", "70B"}, {"llama3", "405B"},
+      {"llama2", "7B"}, {"llama2", "13B"}, {"llama2", "70B"}};
+  for (const auto& [name, flavor] : shipped) {
+    const std::string text = "[model]\nname = \"" + name + "\"\nflavor = \"" + flavor +
+                             "\"\n[training]\nlocal_batch_size = 8\n[parallelism]\n"
+                             "pipeline_parallel_degree = 2\n"
+                             "pipeline_parallel_last_stage_less_layers = 2\n";
+    const ImportRequest request{.files = {{"torchtitan", {"x.toml", text, ""}}}, .job = {}};
+    EXPECT_NO_THROW(LoadImportedJob(request, {"hardware=h100-sxm-dgx", "nodes=1"}, source))
+        << name << flavor;
+  }
+}
+
+// distributed/pipeline_parallel.py: pairs run at once with DualPipeV and experts on several ranks.
+TEST(Torchtitan, PairsOfDualPipe) {
+  const std::string plain = "pipeline_parallel_expert_parallel_overlap = true\n";
+  const ResolvedJob job = Pipeline(plain).Load();
+  EXPECT_FALSE(job.job.plan.pipeline.overlap_forward_backward);
+  EXPECT_THAT(Joined(job.notes), HasSubstr("only with DualPipeV and experts on several ranks"));
+
+  const auto overlaps = [](const std::string& keys) {
+    const Import import = Pipeline("pipeline_parallel_schedule = \"DualPipeV\"\n" + keys);
+    Diagnostics ignored;
+    const ImportedJob imported =
+        ImportTorchtitan({import.file, import.text, ""}, {.gpus = 8}, ignored);
+    return std::any_of(imported.over.begin(), imported.over.end(), [](const Setting& setting) {
+      return setting.path == "plan.pipeline.overlap_forward_backward";
+    });
+  };
+  EXPECT_TRUE(overlaps("expert_parallel_degree = 2\n"));
+  EXPECT_FALSE(overlaps(""));
+  EXPECT_FALSE(
+      overlaps("expert_parallel_degree = 2\n"
+               "pipeline_parallel_expert_parallel_overlap = false\n"));
+}
+
+// ParallelDims: experts borrow the sharding ranks, and the tensor parallel ones unless these cut
+// them.
+TEST(Torchtitan, DealsOutExperts) {
+  const auto qwen = [](const std::string& parallelism) {
+    return Import{.framework = "torchtitan",
+                  .text =
+                      "[model]\nname = \"qwen3\"\nflavor = \"30B-A3B\"\n[activation_checkpoint]\n"
+                      "mode = \"none\"\n[training]\nlocal_batch_size = 1\nseq_len = 64\n"
+                      "[parallelism]\n" +
+                      parallelism};
+  };
+  const ResolvedJob job = qwen("expert_parallel_degree = 4\n").Load();
+  EXPECT_EQ(ValueOf(job, "plan.expert_parallel"), "4 (x.toml:10)");
+  EXPECT_EQ(ValueOf(job, "plan.expert.tensor_parallel"), "1 (torchtitan's default)");
+  EXPECT_EQ(job.job.model.name, "qwen3-30b-a3b");
+  EXPECT_EQ(job.job.plan.strategy, "fsdp2");
+  const std::string both = "expert_parallel_degree = 4\ntensor_parallel_degree = 2\n";
+  EXPECT_EQ(qwen(both).Load().job.plan.expert.tensor_parallel, 1);
+  EXPECT_EQ(
+      qwen(both + "expert_tensor_parallel_degree = 2\n").Load().job.plan.expert.tensor_parallel, 2);
+  EXPECT_THAT(
+      qwen(both + "expert_tensor_parallel_degree = 4\n").Errors(),
+      HasSubstr("found 4, allowed: tensor_parallel (2), or 1 with expert_parallel above 1"));
+  EXPECT_THAT(Joined(qwen("expert_tensor_parallel_degree = 2\n").Load().notes),
+              HasSubstr("only with expert parallelism"));
+}
+
 TEST(Torchtitan, RefusesWhatIsNotSimulated) {
   const auto error = [](const std::string& more) { return Titan(more).Errors(); };
-  EXPECT_THAT(error("[parallelism]\nexpert_parallel_degree = 2\n"), HasSubstr("expert"));
+  EXPECT_THAT(error("[parallelism]\nexpert_parallel_degree = 2\n"),
+              HasSubstr("found 2 with model llama-3-8b, which has no experts, allowed: 1"));
+  EXPECT_THAT(error("[parallelism]\nexpert_parallel_comm_backend = \"deepep\"\n"),
+              HasSubstr("DeepEP"));
   EXPECT_THAT(error("[fault_tolerance]\nenable = true\n"), HasSubstr("torchft"));
   EXPECT_THAT(Titan("", "enable_cpu_offload = true\n").Errors(), HasSubstr("offloading"));
   const std::string float8 = "[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = ";

@@ -107,5 +107,23 @@ TEST(MegatronBuckets, NothingIsLost) {
   }
 }
 
+// Weights in fp8 have a buffer of their own; all else goes with its last bucket: 100 and 100 close
+// one each, 3 and 7 begin at 128 and 192 behind the second.
+TEST(MegatronBuckets, OtherParametersGoWithTheLastOfFp8) {
+  Workload workload = Of({7, 100, 3, 100});
+  workload.parameters[1].is_fp8 = workload.parameters[3].is_fp8 = true;
+  const MegatronPlan plan{
+      .use_distributed_optimizer = true, .overlap_grad_reduce = true, .ddp_bucket_size = 50};
+  const MegatronBuckets planned = PlanMegatronBuckets(plan, workload, 8, 8);
+  ASSERT_EQ(planned.buckets.size(), 2u);
+  EXPECT_THAT(planned.buckets[0].parameters, ElementsAre(3));
+  EXPECT_EQ(planned.buckets[0].elements, 128);
+  EXPECT_EQ(planned.buckets[0].fp8, 128);
+  EXPECT_THAT(planned.buckets[1].parameters, ElementsAre(1, 2, 0));
+  EXPECT_EQ(planned.buckets[1].elements, 256);
+  EXPECT_EQ(planned.buckets[1].fp8, 128);
+  EXPECT_THAT(planned.of_parameter, ElementsAre(1u, 1u, 1u, 0u));
+}
+
 }  // namespace
 }  // namespace stepsim

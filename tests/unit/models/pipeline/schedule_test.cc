@@ -37,6 +37,22 @@ TEST(ScheduleTest, FrameworksNames) {
   EXPECT_EQ(NameOf("zbw"), "");
 }
 
+// Interleaving with one more forward in the warm-up, 2(p-r-1) + (v-1)g + 1, as Megatron-LM has it
+// with overlap_moe_expert_parallel_comm; joined passes in parentheses.
+TEST(ScheduleTest, PairedInterleaving) {
+  const PipelineSchedule s =
+      FindSchedule(kMegatronPaired)->Make({.ranks = 2, .chunks = 2, .microbatches = 4});
+  const auto text = [&](std::size_t rank) {
+    std::string all;
+    for (const Action& action : s.ranks[rank]) {
+      all += (action.overlaps_previous ? "+" : " ") + ToString(action);
+    }
+    return all;
+  };
+  EXPECT_EQ(text(0), " 0F0 0F1 2F0 2F1 0F2 0F3+2B0 2F2+2B1 2F3+0B0 0B1 2B2 2B3 0B2 0B3");
+  EXPECT_EQ(text(1), " 1F0 1F1 3F0 3F1+3B0 1F2+3B1 1F3+1B0 3F2+1B1 3F3+3B2 3B3 1B2 1B3");
+}
+
 TEST(ScheduleTest, EveryNameAndAliasMeansOneSchedule) {
   for (const ScheduleRow& row : Schedules()) {
     EXPECT_EQ(NameOf(row.name), row.name);

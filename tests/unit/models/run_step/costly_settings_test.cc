@@ -18,6 +18,7 @@
 namespace stepsim {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -111,6 +112,43 @@ TEST(AddCostlySettings, OneHardwareQueueUnderFsdp2) {
   };
   EXPECT_THAT(warnings("1"), Contains(HasSubstr("host.max_connections: 32")));
   EXPECT_THAT(warnings("32"), IsEmpty());
+}
+
+// ... whose launcher refuses others before Blackwell: at worst nothing hides behind the products.
+TEST(AddCostlySettings, SeveralHardwareQueuesUnderMegatronsTensorParallelism) {
+  const auto report = [](std::vector<std::string> sets) {
+    sets.insert(sets.end(), {"plan.tensor_parallel=8", "batch.global_batch_size=null",
+                             "batch.gradient_accumulation_steps=2"});
+    return ReportOf("gpt3-6.7b_megatron_32xh100", sets);
+  };
+  constexpr const char* kWarning = "Megatron-LM demands one for tensor parallelism";
+  const StepReport many = report({"host.max_connections=8"});
+  const StepReport exposed =
+      report({"plan.tensor.async_input_gradient=false", "host.max_connections=8"});
+  EXPECT_THAT(
+      many.context.warnings,
+      Contains(AllOf(HasSubstr(kWarning),
+                     HasSubstr(fmt::format("step {} -> {} (+", FormatTime(many.account().step),
+                                           FormatTime(exposed.account().step))),
+                     HasSubstr("without host.max_connections: 1"))));
+  for (const std::vector<std::string>& sets :
+       {std::vector<std::string>{},  // nobody said how many
+        {"host.max_connections=1"},
+        {"host.max_connections=8", "plan.tensor.async_input_gradient=false"},
+        {"host.max_connections=8", "hardware=b200-dgx"}}) {
+    EXPECT_THAT(report(sets).context.warnings, Not(Contains(HasSubstr(kWarning))));
+  }
+}
+
+// The one queue that tensor parallelism wants costs the gradients' overlap: both are said.
+TEST(AddCostlySettings, TheQueueThatTensorParallelismWants) {
+  const StepReport one = ReportOf(
+      "gpt3-6.7b_megatron_32xh100",
+      {"plan.tensor_parallel=2", "batch.global_batch_size=null", "batch.micro_batch_size=1",
+       "batch.gradient_accumulation_steps=1", "host.max_connections=1"});
+  EXPECT_THAT(one.context.warnings,
+              Contains(AllOf(HasSubstr("which Megatron-LM demands for tensor parallelism"),
+                             HasSubstr("with host.max_connections: 32"))));
 }
 
 }  // namespace

@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "models/cost/host_cost.h"
 #include "models/parallel/build_step.h"
 #include "models/parallel/ddp_buckets.h"
 #include "models/run_step.h"
 #include "models/workload/workload.h"
 #include "sim/base/diagnostics.h"
+#include "sim/base/units.h"
 #include "sim/report/writer.h"
 #include "tests/support/shipped.h"
 
@@ -69,6 +71,51 @@ std::int64_t OptimizerKernels(const JobSpec& job) {
 }
 
 std::int64_t Kernels(const JobSpec& job) { return NetworkKernels(job) + OptimizerKernels(job); }
+
+// The last stage of a pipeline has the head and the loss: where its host is late, all ranks are.
+TEST(Host, OfTheBusiestStageSetsThePace) {
+  const ResolvedJob job =
+      Tiny({"plan.strategy=ddp", "plan.pipeline_parallel=4", "batch.gradient_accumulation_steps=8",
+            "host.event_handover=0 us", "contention=off"});
+  const BuiltStep built = BuildStep(job.job, BuildWorkload(job.job));
+  ASSERT_EQ(built.host_work.size(), 4u);
+  const Duration last = HostDuration(built.host_work.back(), TimesOf(job.job));
+  EXPECT_GT(last, HostDuration(built.host_work[1], TimesOf(job.job)));
+  // The device is faster than any of them.
+  EXPECT_EQ(StepOf(job), last);
+  EXPECT_THAT(ReportOf(job).context.warnings,
+              Contains(HasSubstr("launch-bound: the host takes " + FormatTime(last))));
+}
+
+// A host that waits for the device in every layer cannot run ahead: whatever its speed, one that
+// takes a little longer costs at most that. (Nothing beside each other, so that this is exact.)
+TEST(Host, ALittleSlowerCostsALittle) {
+  const std::vector<std::string> experts = {"model.transformer.experts.count=4",
+                                            "model.transformer.experts.top_k=2",
+                                            "plan.strategy=megatron",
+                                            "plan.expert_parallel=2",
+                                            "host.event_handover=0 us",
+                                            "contention=off"};
+  Duration step{}, host{};
+  int slower = 0;
+  for (double launch = 2; launch < 100; launch *= 1.25) {
+    std::vector<std::string> sets = experts;
+    sets.push_back("host.launch=" + std::to_string(launch) + " us");
+    sets.push_back("host.collective_call=" + std::to_string(launch) + " us");
+    const JobSpec job = Tiny(sets).job;
+    const Duration time =
+        HostDuration(BuildStep(job, BuildWorkload(job)).host_work.front(), TimesOf(job));
+    const Duration now = StepOf(Tiny(sets));
+    if (step > Duration::zero()) {
+      EXPECT_GE(now, step) << launch;
+      EXPECT_LE(now - step, time - host) << launch;
+      slower += now > step ? 1 : 0;
+    }
+    step = now;
+    host = time;
+  }
+  EXPECT_GT(slower, 10);
+}
 
 // Nobody is told to capture what the host interrupts.
 TEST(Host, GraphsAreNoRemedyWhereTheHostWaits) {
@@ -205,10 +252,11 @@ TEST(Host, ALargeStepHardlyNotices) {
   EXPECT_NEAR(waiting.step_time_s(), ToSeconds(ideal), 1e-4 * ToSeconds(ideal));
 }
 
+// Experts: a launch in every layer and direction comes behind the host's wait.
 TEST(Host, NoShippedJobIsLaunchBound) {
   for (const std::string& name : testing::ShippedConfigs().Names(ConfigKind::kJobs)) {
     const StepReport report = ReportOf(testing::LoadShipped(name));
-    EXPECT_LT(ToSeconds(report.account().host), 1e-3 * report.step_time_s()) << name;
+    EXPECT_LT(ToSeconds(report.account().host), 2e-3 * report.step_time_s()) << name;
   }
 }
 
@@ -275,6 +323,23 @@ TEST(Host, OfAPipelineThatWaitsNeverRunsAhead) {
   EXPECT_GT(step("2us", "true"), step("2us", "false"));
   // At least the first launch of each of the eight passes of a rank.
   EXPECT_GE(step("100us", "true") - step("2us", "true"), 8 * microseconds(98));
+}
+
+// Megatron-LM's launcher asserts CUDA_DEVICE_MAX_CONNECTIONS=1 for tensor or context parallelism on
+// GPUs before Blackwell, and refuses it for FSDP.
+TEST(Host, MegatronsExchangesShareOneHardwareQueue) {
+  const auto connections = [](std::vector<std::string> sets) {
+    return ConnectionsOf(Tiny(sets).job);
+  };
+  EXPECT_EQ(connections({"plan.strategy=megatron"}), 8);
+  EXPECT_EQ(connections({"plan.strategy=megatron", "plan.tensor_parallel=2"}), 1);
+  EXPECT_EQ(connections({"plan.strategy=megatron", "plan.context_parallel=2"}), 1);
+  EXPECT_EQ(connections({"plan.strategy=fsdp2", "plan.tensor_parallel=2"}), 8);
+  EXPECT_EQ(connections({"plan.strategy=megatron", "plan.tensor_parallel=2", "hardware=b200-dgx"}),
+            8);
+  EXPECT_EQ(
+      connections({"plan.strategy=megatron", "plan.tensor_parallel=2", "host.max_connections=4"}),
+      4);
 }
 
 }  // namespace

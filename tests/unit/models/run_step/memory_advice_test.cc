@@ -170,6 +170,47 @@ TEST(MemoryAdvice, FlashAttentionHasNothingToRecompute) {
   EXPECT_THAT(warnings({"recompute.policy=op"}), IsEmpty());
 }
 
+// A long step is carried on from two shorter ones: what GPipe keeps grows with every micro-batch,
+// what 1F1B keeps does not, and each takes as long as the one before.
+TEST(MemoryAdvice, LongStepsAreCarriedOn) {
+  for (const std::string strategy : {"fsdp2", "megatron"}) {
+    for (const std::string schedule : {"gpipe", "1f1b", "zb1p", "zbv", "none"}) {
+      SCOPED_TRACE(strategy + " " + schedule);
+      std::vector<std::string> sets = {"plan.strategy=" + strategy,
+                                       "batch.gradient_accumulation_steps=64"};
+      if (schedule != "none") {
+        sets.emplace_back("plan.pipeline_parallel=4");
+        sets.push_back("plan.pipeline.schedule=" + schedule);
+        sets.emplace_back("plan.pipeline.balance=time");
+      }
+      const JobSpec job =
+          testing::LoadText(
+              "{model: gpt2, hardware: a100-80g-dgx, nodes: 2, batch: {sequence_length: "
+              "1024}, plan: {strategy: fsdp2}}",
+              sets)
+              .job;
+      const TriedJob exact = TryJob(job), carried_on = TryJob(job, /*most_work=*/1);
+      EXPECT_NEAR(ToSeconds(carried_on.step), ToSeconds(exact.step), 0.002 * ToSeconds(exact.step));
+      EXPECT_NEAR(ToDouble(carried_on.peak_memory), ToDouble(exact.peak_memory),
+                  0.002 * ToDouble(exact.peak_memory));
+    }
+  }
+}
+
+// GPipe keeps every micro-batch, 1F1B as many as there are stages.
+TEST(MemoryAdvice, KnowsSchedulesThatKeepLess) {
+  const MemoryAdvice advice =
+      AdviseMemory(testing::LoadText("{model: gpt2, hardware: a100-80g-dgx, batch: "
+                                     "{sequence_length: 1024, gradient_accumulation_steps: 64}, "
+                                     "plan: {strategy: megatron, pipeline_parallel: 4, pipeline: "
+                                     "{schedule: gpipe}}, memory: {limit: 40 GiB}}",
+                                     {})
+                       .job);
+  std::vector<std::string> settings;
+  for (const TriedChange& change : advice.fits) settings.push_back(change.settings);
+  EXPECT_THAT(settings, Contains("plan.pipeline.schedule=1f1b"));
+}
+
 // No single change is enough, but several are: said as one.
 TEST(MemoryAdvice, ChangesTogether) {
   const MemoryAdvice advice =

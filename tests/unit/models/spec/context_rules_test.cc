@@ -98,6 +98,9 @@ TEST(ContextSplit, SwapsAmongNeighboursOfANode) {
 
 TEST(SimulateRules, StragglersAreRanksThatAreThere) {
   EXPECT_EQ(ErrorOf({"simulate.ranks=all", "simulate.stragglers=[\"3:1.2\"]"}), "no error");
+  EXPECT_EQ(ErrorOf({"simulate.ranks=all", "simulate.stragglers=[\"3:10\",\"3:10\"]"}), "no error");
+  EXPECT_THAT(ErrorOf({"simulate.ranks=all", "simulate.stragglers=[\"3:10\",\"3:10\",\"3:2\"]"}),
+              HasSubstr("found factors of rank 3 that multiply to 200, allowed: 0.1 to 100"));
   EXPECT_THAT(ErrorOf({"simulate.ranks=all", "simulate.stragglers=[\"16:1.2\"]"}),
               HasSubstr("found rank 16 in '16:1.2', allowed: 0 to 15"));
   for (const char* text : {"3", "3:", ":1.2", "3:0", "-1:2", "1.5:2", "3:nan", "3:1e9"}) {

@@ -391,7 +391,7 @@ TEST(CheckJob, Positions) {
   EXPECT_EQ(
       ErrorOf(kJob, {learned[0], learned[1], "batch.sequence_length=129"}),
       "--set batch.sequence_length=129: batch.sequence_length: sequence_length (129) must not "
-      "exceed the max_positions (128) of model tiny");
+      "exceed the max_positions (128) of model tiny; nearest valid: 128");
   EXPECT_EQ(ErrorOf("{model: tiny, hardware: box}"),
             "job.yaml:1:1: batch.sequence_length: missing, allowed: a whole number of tokens of at "
             "least 1");

@@ -38,6 +38,25 @@ TEST(PipelineRules, AdmitsEverySchedule) {
   }
 }
 
+// Joined passes: the schedule must have them, and exchanges that one hides of the other.
+TEST(PipelineRules, JoinedPassesNeedASchedule) {
+  const std::string on = "plan.pipeline.overlap_forward_backward=true";
+  const std::vector<std::string> mixtral = {on, "model=mixtral-8x7b", "plan.strategy=megatron",
+                                            "plan.expert_parallel=2",
+                                            "batch.gradient_accumulation_steps=8"};
+  const auto with = [&](const std::string& schedule) {
+    std::vector<std::string> sets = mixtral;
+    sets.push_back("plan.pipeline.schedule=" + schedule);
+    return ProblemsOf(sets);
+  };
+  EXPECT_EQ(with("dualpipe"), "");
+  EXPECT_EQ(with("dualpipev"), "");
+  EXPECT_THAT(with("zbv"), HasSubstr("found 'true' with schedule zbv, which joins no forward and "
+                                     "backward, allowed: false, or with dualpipe, dualpipev or"));
+  EXPECT_THAT(ProblemsOf({on, "plan.pipeline.schedule=dualpipev"}),
+              HasSubstr("has no effect with a model without experts"));
+}
+
 TEST(PipelineRules, NamesTheNearest) {
   EXPECT_THAT(ProblemsOf({"plan.pipeline.schedule=zvb"}), HasSubstr("did you mean 'zbv'?"));
   EXPECT_THAT(ProblemsOf({"plan.pipeline.schedule=zbv", "plan.pipeline.virtual_stages=3"}),
@@ -54,13 +73,31 @@ TEST(PipelineRules, LayersFillTheStages) {
       HasSubstr("= 64 stages, allowed: at most the 32 layers of model llama-3-8b; nearest "
                 "valid: 4 x 8"));
   EXPECT_THAT(ProblemsOf({"plan.pipeline.layers_per_stage=[8,8,8]"}),
-              HasSubstr("found 3 whole numbers that sum to 24, allowed: one for each of the 4 "
+              HasSubstr("found 3 numbers that sum to 24, allowed: one for each of the 4 "
                         "stages, 32 layers in all"));
+  EXPECT_THAT(ProblemsOf({"plan.pipeline.layers_per_stage=[8.5,7.5,8,8]"}),
+              HasSubstr("found 8.5 in stage 0, allowed: whole numbers"));
   EXPECT_EQ(ProblemsOf({"plan.pipeline.layers_per_stage=[7,9,9,7]"}), "");
   EXPECT_THAT(
       ProblemsOf({"plan.strategy=megatron", "plan.pipeline_parallel=4",
                   "plan.pipeline.schedule=interleaved_1f1b", "plan.pipeline.virtual_stages=3"}),
       HasSubstr("32 layers do not come out even over 12 stages, as Megatron-LM wants them"));
+}
+
+// A stage of nothing has nothing to run, to receive or to send.
+TEST(PipelineRules, StagesBetweenTheEndsHaveLayers) {
+  EXPECT_EQ(ProblemsOf({"plan.pipeline.layers_per_stage=[0,16,16,0]"}), "");
+  EXPECT_THAT(ProblemsOf({"plan.pipeline.layers_per_stage=[16,16,0,0]"}),
+              HasSubstr("found no layer in stage 2 (of 0 to 3), allowed: 0 in the first"));
+}
+
+// Without data parallelism too.
+TEST(PipelineRules, DegreesOfIndependentReplicas) {
+  EXPECT_EQ(ProblemsOf({"plan.strategy=none", "collectives.algorithm=ring"}), "");
+  EXPECT_THAT(ProblemsOf({"plan.strategy=none", "plan.pipeline_parallel=3"}),
+              HasSubstr("must divide nodes x gpus_per_node (1 x 8 = 8)"));
+  EXPECT_THAT(ProblemsOf({"plan.strategy=none", "plan.mesh_order=tp-dp"}),
+              HasSubstr("plan.mesh_order: found 'tp-dp'"));
 }
 
 TEST(PipelineRules, KeysOfTheOtherRuntime) {

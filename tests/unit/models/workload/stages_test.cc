@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <variant>
+
 namespace stepsim {
 namespace {
 
@@ -54,6 +56,15 @@ TEST(Stages, AreBalancedByWork) {
   std::int64_t sum = 0;
   for (const std::int64_t layers : split) sum += layers;
   EXPECT_EQ(sum, 11);
+}
+
+// Embedding and head have 2000 x 64 parameters each, a layer about 12 x 64^2: 2.6 of them. One
+// layer beside each makes 3.7 of them at most, every other split has a stage of 4 or more.
+TEST(Stages, AreBalancedByParameters) {
+  JobSpec job = Job(8);
+  std::get<TransformerSpec>(job.model.network).vocab_size = 2000;
+  job.plan.pipeline.balance = StageBalance::kParameters;
+  EXPECT_THAT(Split(job, 4), ElementsAre(1, 3, 3, 1));
 }
 
 // Parameters, work and activations are those of the whole, but for the second copy of a tied table.

@@ -144,7 +144,9 @@ TEST(TensorParallel, RowBiasesAreReplicated) {
 
 TEST(TensorParallel, ProductsShrinkByTheRanks) {
   const Workload whole = BuildWorkload(Llama(1));
-  const Workload cut = BuildWorkload(Llama(8));
+  JobSpec job = Llama(8);
+  job.plan.strategy = "fsdp2";  // whose products are separate as those of one rank are
+  const Workload cut = BuildWorkload(job);
   for (const char* name : {"q", "k", "v", "attention", "proj", "gate", "up", "down"}) {
     EXPECT_DOUBLE_EQ(OperatorNamed(cut, "layers.3", name).forward.flops.value * 8,
                      OperatorNamed(whole, "layers.3", name).forward.flops.value)
@@ -211,12 +213,38 @@ TEST(TensorParallelExchanges, OfALayer) {
   EXPECT_THAT(Exchanges(BuildWorkload(Gpt(1, true)), "layers.3"), IsEmpty());
 }
 
-// q, k and v read one input: gathered before the first of them, in forward and in backward, where
-// the last comes first; its gradient is summed before it is exchanged.
+// Megatron-LM's linear_qkv and linear_fc1 are one product each in a Llama, too: their collectives
+// hide behind all of it.
+TEST(TensorParallelExchanges, MegatronsProductsAreFused) {
+  const std::string bytes = std::to_string(2 * 8192 * 4096);
+  const Workload workload = BuildWorkload(Llama(8));
+  EXPECT_THAT(
+      Exchanges(workload, "layers.0"),
+      ElementsAre(
+          "qkv before forward: all_gather " + bytes, "qkv beside dgrad: all_gather " + bytes,
+          "qkv beside wgrad: reduce_scatter " + bytes,
+          "proj after forward: reduce_scatter " + bytes,
+          "proj before backward: all_gather " + bytes, "fc1 before forward: all_gather " + bytes,
+          "fc1 beside dgrad: all_gather " + bytes, "fc1 beside wgrad: reduce_scatter " + bytes,
+          "fc2 after forward: reduce_scatter " + bytes,
+          "fc2 before backward: all_gather " + bytes));
+  // 32 query heads and twice 8 key heads of 128, gate and up of 14336: an eighth.
+  const double tokens = 8192;
+  EXPECT_DOUBLE_EQ(OperatorNamed(workload, "layers.0", "qkv").forward.flops.value,
+                   2 * tokens * 4096 * (32 + 16) * 128 / 8);
+  EXPECT_DOUBLE_EQ(OperatorNamed(workload, "layers.0", "fc1").forward.flops.value,
+                   2 * tokens * 4096 * 2 * 14336 / 8);
+}
+
+// DTensor's q, k and v read one input: gathered before the first of them, in forward and in
+// backward, where the last comes first; its gradient is summed before it is exchanged.
 TEST(TensorParallelExchanges, ParallelLinearsShareThem) {
   const std::string bytes = std::to_string(2 * 8192 * 4096);
+  JobSpec job = Llama(8);
+  job.plan.strategy = "fsdp2";
+  job.plan.tensor.regather_input = true;
   EXPECT_THAT(
-      Exchanges(BuildWorkload(Llama(8)), "layers.0"),
+      Exchanges(BuildWorkload(job), "layers.0"),
       ElementsAre(
           "q before forward: all_gather " + bytes, "q beside wgrad: reduce_scatter " + bytes,
           "v beside dgrad: all_gather " + bytes, "proj after forward: reduce_scatter " + bytes,

@@ -272,6 +272,26 @@ TEST(Transformer, Fp8TouchesOnlyTheLinears) {
             Bytes{(2 + 4) * 4096LL * 14336});
 }
 
+// Transformer Engine's products are fp8, and so are their weights with fp8_param_gather: nothing is
+// cast. The head is not one of them.
+TEST(Transformer, MegatronKeepsFp8Weights) {
+  JobSpec job = JobOf(Shallow(testing::Llama3Of8b()), 1, 64);
+  job.plan.strategy = "megatron";
+  job.plan.megatron.use_distributed_optimizer = job.plan.megatron.fp8_param_gather = true;
+  job.precision.compute = DType::kFp8;
+  const Workload workload = BuildWorkload(job);
+  EXPECT_THAT(OperatorNames(workload.units[1]),
+              ElementsAre("norm1", "qkv", "rotary", "attention", "proj", "residual1", "norm2",
+                          "fc1", "activation", "fc2", "residual2"));
+  EXPECT_EQ(OperatorNamed(workload.units[1], "fc1").forward.dtype, DType::kFp8);
+  std::int64_t fp8 = 0;
+  for (const ParameterTensor& p : workload.parameters) fp8 += p.is_fp8 ? p.elements : 0;
+  EXPECT_EQ(fp8, 2 * (4096LL * 4096 * 2 + 2 * 4096LL * 1024 + 3 * 4096LL * 14336));
+  const auto head = std::find_if(workload.units.begin(), workload.units.end(),
+                                 [](const ModelUnit& unit) { return unit.name == "head"; });
+  EXPECT_EQ(OperatorNamed(*head, "head").forward.dtype, DType::kBf16);
+}
+
 TEST(Transformer, LossWorksInSinglePrecision) {
   const Workload workload = BuildWorkload(JobOf(Shallow(testing::Llama3Of8b()), 1, 64));
   const Operator& loss = UnitNamed(workload, "loss").operators[0];
