@@ -21,6 +21,12 @@ constexpr std::array kCommands = {
             "stepsim required gpt2_ddp_32xa40_25gbe --exposed 5%", AddRequiredCommand},
     Command{"infer", "which bandwidth or speed does a measured step imply, and is it healthy",
             "stepsim infer gpt2_ddp_32xa40_25gbe --step-time 4.6s", AddInferCommand},
+    Command{"sweep", "how does a step change over many values of its fields, on all cores",
+            "stepsim sweep gpt2_ddp_8xa100 --vary plan.ddp.bucket_cap_mb=1,5,25:400:x2 --export "
+            "curve.svg",
+            AddSweepCommand},
+    Command{"merge", "what do all shards of a sweep say together",
+            "stepsim merge out.*-of-8.jsonl --export out.csv --export out.svg", AddMergeCommand},
     Command{"cost", "how long does one collective, GEMM, attention or memory kernel take alone",
             "stepsim cost all_reduce --hardware dgx-h100 --nodes 2", AddCostCommand},
     Command{"validate", "how far from measurements are the predictions",

@@ -1,6 +1,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -21,6 +22,7 @@ std::size_t TerminalWidth() {
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file too large is an error with a message, not a death
   std::error_code ignored;
   const std::string executable = std::filesystem::read_symlink("/proc/self/exe", ignored).string();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -29,5 +31,5 @@ int main(int argc, char** argv) {
       stepsim::WantsColour(is_terminal, std::getenv("NO_COLOR"), std::getenv("TERM"));
   return stepsim::RunCli(
       arguments, {std::cin, std::cout, std::cerr, use_colour, is_terminal ? TerminalWidth() : 0,
-                  executable.empty() ? argv[0] : executable});
+                  executable.empty() ? argv[0] : executable, isatty(STDERR_FILENO) != 0});
 }
