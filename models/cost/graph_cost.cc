@@ -59,8 +59,9 @@ class Pricer {
     occupancy.network = cost.network_share;
     if (work.sender >= 0) occupancy.sender = simulated_.at(work.sender);
     if (cost.seconds > 0) occupancy.hbm = cost.hbm_bytes / cost.seconds;
-    return {DurationFromSeconds(cost.seconds),
-            {std::string(cost.algorithm), std::string(cost.protocol)},
+    const Duration alone = DurationFromSeconds(cost.seconds);
+    return {alone,
+            {std::string(cost.algorithm), std::string(cost.protocol), alone},
             occupancy,
             {cost.residual, cost.is_extrapolated}};
   }

@@ -53,11 +53,15 @@ class Reporter {
     if (wait.begin < wait.end) report.exposed_wait = Measure(Subtract(wait, activity_.computing));
     report.hidden = (resident.end - resident.begin) - report.exposed;
     const TaskId use = facts_.uses[task];
-    report.slack =
-        SlackOf(graph_, timeline_, task, use, activity_.computing, facts_.window.end).slack;
+    const Slack slack =
+        SlackOf(graph_, timeline_, task, use, activity_.computing, facts_.window.end);
+    report.slack = slack.slack;
     if (use != kNoId<TaskId>) report.first_use = graph_.label(use).name;
-    if (report.exposed > Duration::zero())
-      report.cause = Cause(task, report.hidden, report.exposed);
+    report.slowed = Slowed(task);
+    if (report.exposed > Duration::zero()) {
+      report.cause_kind = Cause(report, slack.to_run);
+      report.cause = Words(report);
+    }
     return report;
   }
 
@@ -120,33 +124,72 @@ class Reporter {
     return waited;
   }
 
-  // One named cause: the first that applies.
-  std::string Cause(TaskId task, Duration hidden, Duration exposed) const {
-    const SimTime start = timeline_.start[task];
-    const SimTime transfer = TransferStart(graph_, timeline_, task);
-    const Duration wait = transfer - start;
-    if (2 * wait > timeline_.end[task] - start) {
-      const Duration for_stages =
-          StagesArrive(graph_, timeline_, activity_.tasks.pipeline, task) - start;
-      if (2 * for_stages > wait) {
-        return fmt::format("bubble: waits {} for other stages", FormatTime(for_stages));
-      }
-      return "waits for the slowest rank: " + FormatTime(wait);
-    }
-    if (2 * WaitForLaunches(task) > exposed) return "the kernels beside it wait for their launches";
+  // What running beside others has added to the transfer.
+  Duration Slowed(TaskId task) const {
+    if (Index(graph_.work_id(task)) >= facts_.choices.size()) return {};
+    const Duration alone = facts_.choices[graph_.work_id(task)].alone;
+    if (alone == Duration::zero()) return {};
+    const Duration transfer = timeline_.end[task] - TransferStart(graph_, timeline_, task);
+    return std::max(Duration::zero(), transfer - alone);
+  }
+
+  Duration WaitForStages(TaskId task) const {
+    return StagesArrive(graph_, timeline_, activity_.tasks.pipeline, task) - timeline_.start[task];
+  }
+
+  // How long it was ready, while another collective had its stream or communicator.
+  Duration Queued(TaskId task) const {
     const BoundBy bound = timeline_.bound_by[task];
-    const bool is_queued = bound.bound() == Bound::kStreamOrder &&
-                           graph_.kind(bound.task()) == TaskKind::kTransfer &&
-                           facts_.ready[task] < start;
-    if (IsReadyLast(task)) {
-      if (hidden == Duration::zero()) return "ready last, nothing to hide behind";
-      return fmt::format("ready last, only {} of other kernels beside it", FormatTime(hidden));
+    const bool is_queued =
+        bound.bound() == Bound::kStreamOrder && graph_.kind(bound.task()) == TaskKind::kTransfer;
+    return is_queued ? timeline_.start[task] - facts_.ready[task] : Duration::zero();
+  }
+
+  // The first that applies. `to_run`: compute between the begin of the transfer and its first use.
+  ExposureCause Cause(const CollectiveReport& report, Duration to_run) const {
+    const Duration wait = report.transfer_start - report.start;
+    if (2 * wait > report.end - report.start) {
+      return 2 * WaitForStages(report.task) > wait ? ExposureCause::kBubble
+                                                   : ExposureCause::kPeerWait;
     }
-    if (is_queued) {
-      return fmt::format("queued {} behind the one before", FormatTime(start - facts_.ready[task]));
+    if (2 * WaitForLaunches(report.task) > report.exposed) return ExposureCause::kLaunchBound;
+    if (IsReadyLast(report.task)) return ExposureCause::kTail;
+    const Duration queued = Queued(report.task);
+    if (queued > Duration::zero() && 2 * queued >= report.exposed) return ExposureCause::kQueued;
+    if (2 * report.slowed >= report.exposed) return ExposureCause::kSlowed;
+    // Hardly any compute beside it: it was not the window that was too short, but no window.
+    if (10 * to_run >= report.end - report.transfer_start) return ExposureCause::kLonger;
+    return IsWithinLayers(report.site) ? ExposureCause::kSandwiched : ExposureCause::kReadyTooLate;
+  }
+
+  // Sites whose collectives stand between a kernel and the next one of the same pass.
+  static bool IsWithinLayers(Site site) {
+    return site == Site::kTensorParallel || site == Site::kContextParallel ||
+           site == Site::kExpertParallel || site == Site::kPipelineTransfer;
+  }
+
+  // The cause with its figures.
+  std::string Words(const CollectiveReport& report) const {
+    const Duration hidden = report.hidden;
+    switch (report.cause_kind) {
+      case ExposureCause::kBubble:
+        return fmt::format("bubble: waits {} for other stages",
+                           FormatTime(WaitForStages(report.task)));
+      case ExposureCause::kPeerWait:
+        return "waits for the slowest rank: " + FormatTime(report.transfer_start - report.start);
+      case ExposureCause::kLaunchBound:
+        return "the kernels beside it wait for their launches";
+      case ExposureCause::kTail:
+        if (hidden == Duration::zero()) return "ready last, nothing to hide behind";
+        return fmt::format("ready last, only {} of other kernels beside it", FormatTime(hidden));
+      case ExposureCause::kQueued:
+        return fmt::format("queued {} behind the one before", FormatTime(Queued(report.task)));
+      case ExposureCause::kSlowed:
+        return fmt::format("kernels beside it slow it down by {}", FormatTime(report.slowed));
+      default:
+        if (report.cause_kind != ExposureCause::kLonger) return "compute waits for it at once";
+        return fmt::format("longer than the {} of compute beside it", FormatTime(hidden));
     }
-    if (hidden == Duration::zero()) return "compute waits for it at once";
-    return fmt::format("longer than the {} of compute beside it", FormatTime(hidden));
   }
 
   const CollectiveFacts& facts_;

@@ -13,6 +13,7 @@
 #include "sim/graph/task_costs.h"
 #include "sim/graph/task_graph.h"
 #include "sim/metrics/accounting.h"
+#include "sim/metrics/exposure_cause.h"
 
 namespace stepsim {
 
@@ -79,7 +80,9 @@ struct CollectiveReport {
   // cannot hide (slack.h).
   Duration slack{};
   std::string first_use;  // the kernel that waits for it first; empty when none does
-  std::string cause;      // why it is exposed; empty when hidden
+  Duration slowed{};      // the part of the transfer that others beside it have added
+  ExposureCause cause_kind = ExposureCause::kHidden;
+  std::string cause;  // why it is exposed, in words with figures; empty when hidden
   // How much shorter the step would be without it; known for the largest exposed ones only.
   std::optional<Duration> saved;
 };

@@ -140,7 +140,9 @@ Json CollectiveJson(const CollectiveReport& collective) {
       {"slack_s", ToSeconds(collective.slack)},
       {"first_use", collective.first_use},
       {"saved_if_removed_s", collective.saved ? Json(ToSeconds(*collective.saved)) : Json(nullptr)},
-      {"cause", collective.cause}};
+      {"slowed_s", ToSeconds(collective.slowed)},
+      {"cause", collective.cause},
+      {"cause_kind", DescribeCause(collective.cause_kind).name}};
 }
 
 Json CollectivesJson(const std::vector<CollectiveReport>& collectives) {

@@ -13,6 +13,7 @@
 #include "models/spec/check_job.h"
 #include "models/topology/mesh.h"
 #include "tests/support/random_job.h"
+#include "tests/support/shipped.h"
 
 namespace stepsim {
 namespace {
@@ -142,7 +143,9 @@ void ForEachJob(Check check) {
 // The identity holds to the picosecond, which AccountWindow checks; the step is none of its parts.
 TEST(Parallel, EveryPicosecondIsAccountedFor) {
   ForEachJob([](const ResolvedJob& job) {
-    const StepReport report = RunStep(job).report;
+    const StepResult result = RunStep(job);
+    const StepReport& report = result.report;
+    testing::ExpectPathTilesStep(result.graph, result.timeline, report);
     EXPECT_EQ(static_cast<std::int64_t>(report.ranks.size()), job.job.plan.pipeline_parallel);
     for (const RankAccount& rank : report.ranks) {
       EXPECT_EQ(rank.step, rank.compute + rank.contention + rank.exposed_total() + rank.peer_wait +

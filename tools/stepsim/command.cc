@@ -13,6 +13,10 @@ constexpr std::array kCommands = {
     Command{"run", "how long is a step, where is communication exposed, what MFU",
             "stepsim run gpt2_ddp_8xa100 --set network=ethernet-25g --export result.json",
             AddRunCommand},
+    Command{
+        "explain",
+        "why is the step as long as it is: stalls, causes, critical path, ceilings, next actions",
+        "stepsim explain gpt2_ddp_32xa40_25gbe", AddExplainCommand},
     Command{"whatif", "what would changes bring: one line each, simulated",
             "stepsim whatif gpt2_ddp_32xa40_25gbe --set network=ethernet-100g --set "
             "plan.ddp.comm_hook=bf16_compress+plan.ddp.bucket_cap_mb=100",

@@ -40,6 +40,7 @@ struct Command {
 std::span<const Command> Commands();
 
 void AddRunCommand(CLI::App& app, const Session& session);
+void AddExplainCommand(CLI::App& app, const Session& session);
 void AddWhatIfCommand(CLI::App& app, const Session& session);
 void AddRequiredCommand(CLI::App& app, const Session& session);
 void AddInferCommand(CLI::App& app, const Session& session);
