@@ -21,6 +21,8 @@ constexpr std::array kCommands = {
             "stepsim required gpt2_ddp_32xa40_25gbe --exposed 5%", AddRequiredCommand},
     Command{"infer", "which bandwidth or speed does a measured step imply, and is it healthy",
             "stepsim infer gpt2_ddp_32xa40_25gbe --step-time 4.6s", AddInferCommand},
+    Command{"tune", "which values of buckets, prefetch, batch, sharding, splits, ... are best",
+            "stepsim tune gpt2_ddp_32xa40_25gbe --budget memory=40GiB", AddTuneCommand},
     Command{"cost", "how long does one collective, GEMM, attention or memory kernel take alone",
             "stepsim cost all_reduce --hardware dgx-h100 --nodes 2", AddCostCommand},
     Command{"validate", "how far from measurements are the predictions",

@@ -43,6 +43,7 @@ void AddRunCommand(CLI::App& app, const Session& session);
 void AddWhatIfCommand(CLI::App& app, const Session& session);
 void AddRequiredCommand(CLI::App& app, const Session& session);
 void AddInferCommand(CLI::App& app, const Session& session);
+void AddTuneCommand(CLI::App& app, const Session& session);
 void AddCostCommand(CLI::App& app, const Session& session);
 void AddValidateCommand(CLI::App& app, const Session& session);
 void AddScheduleCommand(CLI::App& app, const Session& session);
