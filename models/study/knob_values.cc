@@ -248,6 +248,15 @@ Values MegatronOptimizers(const JobSpec& job) {
 
 }  // namespace
 
+namespace {
+
+// What gradients are reduced in: DDP has them as the parameters are.
+DType ReductionOf(const JobSpec& job) {
+  return Uses(job, "ddp") ? job.precision.parameters : ShardingOf(job).reduce;
+}
+
+}  // namespace
+
 // PyTorch's strategies are told from one script; reductions stay as wide as they are.
 Values ShardingValues(const JobSpec& job, const KnobLimits&) {
   if (Uses(job, "zero")) return ZeroStages(job);
@@ -270,10 +279,8 @@ Values ShardingValues(const JobSpec& job, const KnobLimits&) {
             Set("plan.fsdp1.sharding_strategy", keeps ? "_HYBRID_SHARD_ZERO2" : "HYBRID_SHARD")}});
     }
   }
-  Changes fsdp2 = {Set(kStrategy, "fsdp2")};
-  if (Uses(job, "ddp")) {
-    fsdp2.push_back(Set("plan.fsdp2.reduce_dtype", ToString(job.precision.parameters)));
-  }
+  const Changes fsdp2 = {Set(kStrategy, "fsdp2"),
+                         Set("plan.fsdp2.reduce_dtype", ToString(ReductionOf(job)))};
   const auto sharded = [&](std::int64_t size) {
     Changes changes = fsdp2;
     changes.push_back(Set("plan.fsdp2.shard_size", size));

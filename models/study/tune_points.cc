@@ -75,6 +75,7 @@ struct TunePoints::Loaded {
   Changes changes;
   std::string problem;
   bool is_skipped = false;
+  bool is_refused = false;  // by what prices the step
   std::optional<TunePoint> point;
 };
 
@@ -153,6 +154,9 @@ void TunePoints::Simulate(Loaded& loaded) const {
   if (loaded.is_skipped) return;
   try {
     loaded.point = PointOf(TryStep(*loaded.job), loaded.job->job);
+  } catch (const ConfigError& error) {  // NCCL has no such algorithm for one of the collectives
+    loaded.problem = error.diagnostics().front().message;
+    loaded.is_refused = true;
   } catch (const SimulationError& error) {
     loaded.problem = error.what();
   }
@@ -208,7 +212,7 @@ void TunePoints::Add(const TuneState& state, Loaded& loaded) {
   }
   Tried& tried = by_job_[loaded.job->resolved_json];
   if (!loaded.point) {
-    ++tuning_.failed;
+    ++(loaded.is_refused ? tuning_.refused : tuning_.failed);
     tried.problem = loaded.problem;
     return;
   }
