@@ -4,6 +4,7 @@
 //     // network bandwidth: step 1.20 s -> 1.15 s, elasticity -0.45
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,7 +19,7 @@ struct Sensitivity {
   std::string change;     // "hardware.network.link.bandwidth=27.5 Gb/s"
   Duration now{}, then{};
   // Percent of the step for a percent of it: -1 where the step is as long as it is slow.
-  double elasticity = 0;
+  std::optional<double> elasticity;  // unset: a unit more, not a tenth
 };
 
 inline constexpr double kMoreOfIt = 1.1;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/study/knobs.h"
@@ -49,6 +50,8 @@ struct TunePoint {
   Bytes memory;
   bool fits = false;
 };
+
+inline constexpr std::string_view kOutOfTime = "out of time";
 
 // One value of one knob, the rest of the job as it is.
 struct TriedKnobValue {

@@ -173,12 +173,14 @@ std::vector<Tried> TunePoints::Try(const std::vector<TuneState>& states) {
   std::vector<Tried> tried;
   for (const Loaded& each : loaded) {
     if (!each.job) {
-      tried.push_back({std::nullopt, each.problem.empty() ? "out of time" : each.problem});
+      tried.push_back(
+          {std::nullopt, each.problem.empty() ? std::string(kOutOfTime) : each.problem});
       tuning_.skipped += each.problem.empty() ? 1 : 0;
       continue;
     }
     const auto found = by_job_.find(each.job->resolved_json);
-    tried.push_back(found != by_job_.end() ? found->second : Tried{std::nullopt, "out of time"});
+    tried.push_back(found != by_job_.end() ? found->second
+                                           : Tried{std::nullopt, std::string(kOutOfTime)});
   }
   return tried;
 }

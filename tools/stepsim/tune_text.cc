@@ -84,14 +84,17 @@ std::string DeltaText(double then, double now) {
 
 std::string KnobsText(const Tuning& tuned, bool shows_all) {
   std::vector<const KnobCurve*> curves;
-  std::vector<std::string_view> flat, impossible;
+  std::vector<std::string_view> flat, impossible, late;
   for (const KnobCurve& curve : tuned.curves) {
+    const bool is_late = std::any_of(curve.values.begin(), curve.values.end(), [](const auto& v) {
+      return !v.point && v.problem == kOutOfTime;
+    });
     const bool has_one = std::count_if(curve.values.begin(), curve.values.end(),
                                        [](const auto& v) { return v.point.has_value(); }) < 2;
     if (shows_all) {
       curves.push_back(&curve);
     } else if (has_one) {
-      impossible.push_back(curve.knob->name);
+      (is_late ? late : impossible).push_back(curve.knob->name);
     } else if (ChangesNothing(curve)) {
       flat.push_back(curve.knob->name);
     } else {
@@ -110,6 +113,9 @@ std::string KnobsText(const Tuning& tuned, bool shows_all) {
   }
   if (!impossible.empty()) {
     text += fmt::format("  no other value is possible: {}\n", fmt::join(impossible, ", "));
+  }
+  if (!late.empty()) {
+    text += fmt::format("  left out for time: {}\n", fmt::join(late, ", "));
   }
   return text;
 }
@@ -196,8 +202,9 @@ std::string ParetoText(const Tuning& tuned) {
 std::string SensitivityText(const std::vector<Sensitivity>& base,
                             const std::vector<Sensitivity>& winner) {
   const auto cell = [](const Sensitivity& s) {
-    return fmt::format("{} ({:+.2f})", DeltaText(ToSeconds(s.then), ToSeconds(s.now)),
-                       s.elasticity + 0.0);
+    const std::string delta = DeltaText(ToSeconds(s.then), ToSeconds(s.now));
+    return s.elasticity ? fmt::format("{} ({:+.2f})", delta, *s.elasticity + 0.0)
+                        : fmt::format("{}        ", delta);
   };
   std::map<std::string_view, const Sensitivity*> others;
   for (const Sensitivity& s : winner) others[s.name] = &s;
