@@ -31,6 +31,8 @@ constexpr std::array kCommands = {
             AddSweepCommand},
     Command{"merge", "what do all shards of a sweep say together",
             "stepsim merge out.*-of-8.jsonl --export out.csv --export out.svg", AddMergeCommand},
+    Command{"tune", "which values of buckets, prefetch, batch, sharding, splits, ... are best",
+            "stepsim tune gpt2_ddp_32xa40_25gbe --budget memory=40GiB", AddTuneCommand},
     Command{"cost", "how long does one collective, GEMM, attention or memory kernel take alone",
             "stepsim cost all_reduce --hardware dgx-h100 --nodes 2", AddCostCommand},
     Command{"validate", "how far from measurements are the predictions",

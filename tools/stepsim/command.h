@@ -46,6 +46,7 @@ void AddRequiredCommand(CLI::App& app, const Session& session);
 void AddInferCommand(CLI::App& app, const Session& session);
 void AddSweepCommand(CLI::App& app, const Session& session);
 void AddMergeCommand(CLI::App& app, const Session& session);
+void AddTuneCommand(CLI::App& app, const Session& session);
 void AddCostCommand(CLI::App& app, const Session& session);
 void AddValidateCommand(CLI::App& app, const Session& session);
 void AddScheduleCommand(CLI::App& app, const Session& session);
