@@ -6,6 +6,7 @@
 #include <array>
 #include <string_view>
 
+#include "models/job_change.h"
 #include "models/simulate_job.h"
 #include "models/spec/check_job.h"
 #include "models/spec/gpu_generation.h"
@@ -16,8 +17,9 @@ namespace stepsim {
 namespace {
 
 struct CostlySetting {
-  std::string_view what;  // {microsteps} stands for their number
-  std::string_view change;
+  std::string_view what;      // {microsteps} stands for their number
+  std::string_view change;    // in words
+  std::string_view settings;  // as --set takes them; empty: nobody should make it
   bool (*applies)(const JobSpec&);
   void (*make)(JobSpec&);
   bool is_risk = false;  // the change is what the setting may lead to, not what undoes it
@@ -44,33 +46,35 @@ constexpr std::string_view kGathered =
     "parameters are gathered in each of {microsteps} micro-steps";
 
 constexpr std::array kSettings = {
-    CostlySetting{kReduced, "plan.ddp.no_sync: true",
+    CostlySetting{kReduced, "plan.ddp.no_sync: true", "plan.ddp.no_sync=true",
                   [](const JobSpec& j) { return Accumulates(j, "ddp") && !j.plan.ddp.no_sync; },
                   [](JobSpec& j) { j.plan.ddp.no_sync = true; }},
-    CostlySetting{kReduced, "plan.fsdp1.no_sync: true",
+    CostlySetting{kReduced, "plan.fsdp1.no_sync: true", "plan.fsdp1.no_sync=true",
                   [](const JobSpec& j) { return Accumulates(j, "fsdp1") && !j.plan.fsdp1.no_sync; },
                   [](JobSpec& j) { j.plan.fsdp1.no_sync = true; }},
     CostlySetting{kReduced, "plan.fsdp2.requires_gradient_sync: false",
+                  "plan.fsdp2.requires_gradient_sync=false",
                   [](const JobSpec& j) {
                     return Accumulates(j, "fsdp2") && j.plan.fsdp2.requires_gradient_sync;
                   },
                   [](JobSpec& j) { j.plan.fsdp2.requires_gradient_sync = false; }},
     CostlySetting{"gradients are summed over the copies in each of {microsteps} micro-steps",
-                  "plan.fsdp2.requires_all_reduce: false",
+                  "plan.fsdp2.requires_all_reduce: false", "plan.fsdp2.requires_all_reduce=false",
                   [](const JobSpec& j) {
                     return Accumulates(j, "fsdp2") && HasCopies(j) &&
                            j.plan.fsdp2.requires_gradient_sync && j.plan.fsdp2.requires_all_reduce;
                   },
                   [](JobSpec& j) { j.plan.fsdp2.requires_all_reduce = false; }},
-    CostlySetting{kReduced, "plan.zero.stage: 1",
+    CostlySetting{kReduced, "plan.zero.stage: 1", "plan.zero.stage=1",
                   [](const JobSpec& j) { return Accumulates(j, "zero") && j.plan.zero.stage == 2; },
                   [](JobSpec& j) { j.plan.zero.stage = 1; }},
     CostlySetting{
         "parameters are gathered and gradients reduced in each of {microsteps} micro-steps",
-        "plan.zero.stage: 1",
+        "plan.zero.stage: 1", "plan.zero.stage=1",
         [](const JobSpec& j) { return Accumulates(j, "zero") && j.plan.zero.stage == 3; },
         [](JobSpec& j) { j.plan.zero.stage = 1; }},
     CostlySetting{kGathered, "plan.fsdp1.sharding_strategy: SHARD_GRAD_OP with no_sync",
+                  "plan.fsdp1.sharding_strategy=SHARD_GRAD_OP plan.fsdp1.no_sync=true",
                   [](const JobSpec& j) {
                     return Accumulates(j, "fsdp1") &&
                            j.plan.fsdp1.sharding_strategy == ShardingStrategy::kFullShard;
@@ -80,6 +84,7 @@ constexpr std::array kSettings = {
                     j.plan.fsdp1.no_sync = true;
                   }},
     CostlySetting{kGathered, "plan.fsdp1.sharding_strategy: _HYBRID_SHARD_ZERO2 with no_sync",
+                  "plan.fsdp1.sharding_strategy=_HYBRID_SHARD_ZERO2 plan.fsdp1.no_sync=true",
                   [](const JobSpec& j) {
                     return Accumulates(j, "fsdp1") &&
                            j.plan.fsdp1.sharding_strategy == ShardingStrategy::kHybridShard;
@@ -91,6 +96,9 @@ constexpr std::array kSettings = {
     CostlySetting{kGathered,
                   "plan.fsdp2: {reshard_after_forward, reshard_after_backward, "
                   "requires_gradient_sync: false}",
+                  "plan.fsdp2.reshard_after_forward=false "
+                  "plan.fsdp2.reshard_after_backward=false "
+                  "plan.fsdp2.requires_gradient_sync=false",
                   [](const JobSpec& j) {
                     return Accumulates(j, "fsdp2") &&
                            (j.plan.fsdp2.reshard_after_forward != "false" ||
@@ -102,19 +110,19 @@ constexpr std::array kSettings = {
                     j.plan.fsdp2.requires_gradient_sync = false;
                   }},
     CostlySetting{"one hardware queue orders kernels and collectives (CUDA_DEVICE_MAX_CONNECTIONS)",
-                  "host.max_connections: 32",
+                  "host.max_connections: 32", "host.max_connections=32",
                   [](const JobSpec& j) { return j.host.max_connections == 1 && !WantsOneQueue(j); },
                   [](JobSpec& j) { j.host.max_connections = 32; }},
     CostlySetting{"one hardware queue (CUDA_DEVICE_MAX_CONNECTIONS), which Megatron-LM demands for "
                   "tensor parallelism before Blackwell, orders the other collectives as well",
-                  "host.max_connections: 32",
+                  "host.max_connections: 32", "host.max_connections=32",
                   [](const JobSpec& j) { return j.host.max_connections == 1 && WantsOneQueue(j); },
                   [](JobSpec& j) { j.host.max_connections = 32; }},
     CostlySetting{
         "several hardware queues (CUDA_DEVICE_MAX_CONNECTIONS), where Megatron-LM demands "
         "one for tensor parallelism before Blackwell: products may take the SMs first "
         "and hide no collective",
-        "host.max_connections: 1",
+        "host.max_connections: 1", /*settings=*/"",
         [](const JobSpec& j) {
           return j.host.max_connections > 1 && IsGiven(j, "host.max_connections") &&
                  WantsOneQueue(j);
@@ -122,6 +130,14 @@ constexpr std::array kSettings = {
         [](JobSpec& j) { j.plan.tensor.async_input_gradient = false; },
         /*is_risk=*/true},
 };
+
+constexpr auto kChanges = [] {
+  std::array<JobChange, kSettings.size()> changes{};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    changes[i] = {kSettings[i].settings, kSettings[i].applies, kSettings[i].make};
+  }
+  return changes;
+}();
 
 std::string Price(const TriedJob& now, const TriedJob& then, Bytes capacity) {
   const double change = ToSeconds(then.step - now.step) / ToSeconds(now.step);
@@ -133,6 +149,8 @@ std::string Price(const TriedJob& now, const TriedJob& then, Bytes capacity) {
 }
 
 }  // namespace
+
+std::span<const JobChange> CostlyChanges() { return kChanges; }
 
 void AddCostlySettings(const JobSpec& job, StepReport* report) {
   constexpr double kLeastSaving = 0.005;  // of the step

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "models/job_change.h"
 #include "models/simulate_job.h"
 #include "models/spec/check_job.h"
 #include "models/spec/sharding.h"
@@ -26,11 +27,7 @@ void UseFsdp2(JobSpec& job) {
   job.plan.fsdp2 = {};
 }
 
-struct Change {
-  std::string_view settings;
-  bool (*applies)(const JobSpec&);
-  void (*make)(JobSpec&);
-};
+using Change = JobChange;
 
 // From those that cost nothing to those that cost time.
 constexpr std::array kChanges = {
@@ -302,6 +299,8 @@ bool RecomputesForNothing(const JobSpec& job) {
 }
 
 }  // namespace
+
+std::span<const JobChange> MemoryChanges() { return kChanges; }
 
 MemoryAdvice AdviseMemory(const JobSpec& job) { return Adviser(job).Advise(); }
 

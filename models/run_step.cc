@@ -28,6 +28,7 @@ StepResult RunStep(const ResolvedJob& resolved) {
   const TaskCosts& costs = step.priced.costs;
   StepReport report = BuildReport(step.graph, costs, std::move(step.priced.choices), step.timeline,
                                   MakeStepContext(resolved, workload));
+  report.in_flight = InFlight(job, report.rank_infos);
   CheckMemoryFits(job, &report);  // does it fit, and what would make it?
   if (!step.pace.is_slower()) {
     // What is there to win?

@@ -24,19 +24,6 @@ HostPace SlowestHost(const std::vector<HostWork>& hosts, const HostTimes& times)
   return slowest;
 }
 
-TimedGraph TimeGraph(const JobSpec& job, JobGraphs& graphs, HostThread host) {
-  const BuiltStep& built = graphs.Get(host);  // who does what, after what?
-  TimedGraph timed;
-  timed.host = host;
-  timed.priced = PriceGraph(built.graph, job);  // how long does each piece take alone?
-  timed.contention = MakeContention(timed.priced.occupancy, job);  // and beside others?
-  timed.timeline =
-      Simulate(built.graph, timed.priced.costs, timed.contention.get());  // when, and why?
-  timed.pace = SlowestHost(built.host_work, TimesOf(job));
-  timed.pace.device = LastStepWindow(built.graph, timed.timeline).length();
-  return timed;
-}
-
 TriedJob Measure(const JobSpec& job) {
   const SimulatedStep step = SimulateJob(job, BuildWorkload(job));
   const Window window = LastStepWindow(step.graph, step.timeline);
@@ -65,17 +52,30 @@ BuiltStep& JobGraphs::Get(HostThread host) {
   return *built;
 }
 
+TimedGraph TimeJob(const JobSpec& job, JobGraphs& graphs, HostThread host) {
+  const BuiltStep& built = graphs.Get(host);  // who does what, after what?
+  TimedGraph timed;
+  timed.host = host;
+  timed.priced = PriceGraph(built.graph, job);  // how long does each piece take alone?
+  timed.contention = MakeContention(timed.priced.occupancy, job);  // and beside others?
+  timed.timeline =
+      Simulate(built.graph, timed.priced.costs, timed.contention.get());  // when, and why?
+  timed.pace = SlowestHost(built.host_work, TimesOf(job));
+  timed.pace.device = LastStepWindow(built.graph, timed.timeline).length();
+  return timed;
+}
+
 // A host that is faster than the device runs ahead of it, more with every step: in the long run its
 // launches cost nothing. One that is slower sets the pace. One that waits for the device at the end
 // of each step, after each exchange of a pipeline or for the tokens of experts starts anew with
 // each.
 TimedGraph TimeJob(const JobSpec& job, JobGraphs& graphs) {
   if (job.host.synchronize || WaitsForTransfers(job) || HostReadsExpertCounts(job)) {
-    return TimeGraph(job, graphs, HostThread::kLaunches);
+    return TimeJob(job, graphs, HostThread::kLaunches);
   }
-  TimedGraph ahead = TimeGraph(job, graphs, HostThread::kAhead);
+  TimedGraph ahead = TimeJob(job, graphs, HostThread::kAhead);
   if (!ahead.pace.is_slower()) return ahead;
-  TimedGraph launching = TimeGraph(job, graphs, HostThread::kLaunches);
+  TimedGraph launching = TimeJob(job, graphs, HostThread::kLaunches);
   launching.pace = ahead.pace;
   return launching;
 }

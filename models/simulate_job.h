@@ -56,6 +56,8 @@ struct TimedGraph {
 // In its steady state, with the costs of `job`. REQUIRES: `graphs` are of a job that differs in
 // costs alone.
 TimedGraph TimeJob(const JobSpec& job, JobGraphs& graphs);
+// The same with a host of one's choice, whatever the job's own does.
+TimedGraph TimeJob(const JobSpec& job, JobGraphs& graphs, HostThread host);
 
 // What a job comes to, for comparing it with another. A step with so many micro-steps that its
 // layers exceed `most_work` is carried on from two shorter ones: what each further micro-step adds.

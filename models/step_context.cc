@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "models/pipeline/replay.h"
 #include "models/spec/pipeline_rules.h"
+#include "models/topology/mesh.h"
 #include "models/workload/model_flops.h"
 #include "sim/base/units.h"
 
@@ -72,6 +75,18 @@ std::optional<PipelineShape> PipelineOf(const JobSpec& job) {
 }
 
 }  // namespace
+
+std::vector<std::int32_t> InFlight(const JobSpec& job, const std::vector<RankInfo>& ranks) {
+  if (job.plan.pipeline_parallel == 1) return {};
+  const ScheduleReplay replay = Replay(ScheduleOf(job));
+  const Mesh mesh(job.plan, job.gpus());
+  std::vector<std::int32_t> in_flight;
+  for (const RankInfo& rank : ranks) {
+    const std::int64_t place = mesh.PlaceOf(rank.global_rank, MeshAxis::kPipeline);
+    in_flight.push_back(replay.ranks[static_cast<std::size_t>(place)].peak_live);
+  }
+  return in_flight;
+}
 
 StepContext MakeStepContext(const ResolvedJob& resolved, const Workload& workload) {
   const JobSpec& job = resolved.job;

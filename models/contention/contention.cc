@@ -11,13 +11,6 @@ namespace {
 
 constexpr std::size_t kPairs = 1024;  // a power of two
 
-// A kernel and what it is doing, in 32 bits. Not 0.
-std::uint64_t Key(const RunningTask& task) {
-  return (static_cast<std::uint64_t>(task.work) << 2 | (task.is_placed ? 2u : 0u) |
-          (task.is_transferring ? 1u : 0u)) +
-         1;
-}
-
 }  // namespace
 
 Contention::Contention(const IdVector<WorkId, Occupancy>& occupancy, const HardwareSpec& hardware,
@@ -31,23 +24,34 @@ Contention::Contention(const IdVector<WorkId, Occupancy>& occupancy, const Hardw
   for (const Occupancy& work : occupancy) profiles_.push_back(profile(work));
 }
 
-void Contention::Rates(RankId, std::span<const RunningTask> running, std::span<double> rates) {
-  if (running.size() != 2) return Compute(running, rates);
-  const std::uint64_t key = Key(running[0]) << 32 ^ Key(running[1]);
+std::uint64_t Contention::KeyOf(RankId rank, const RunningTask& task) const {
+  return (static_cast<std::uint64_t>(task.work) << 3 | (IsSender(rank, task.work) ? 4u : 0u) |
+          (task.is_placed ? 2u : 0u) | (task.is_transferring ? 1u : 0u)) +
+         1;
+}
+
+void Contention::Rates(RankId rank, std::span<const RunningTask> running, std::span<double> rates) {
+  if (running.size() != 2) return Compute(rank, running, rates);
+  const std::uint64_t key = KeyOf(rank, running[0]) << 32 ^ KeyOf(rank, running[1]);
   constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15;  // 2^64 over the golden ratio: spreads keys
   Pair& pair = pairs_[(key * kOdd) >> 32 & (kPairs - 1)];
   if (pair.key != key) {
     pair.key = key;
-    Compute(running, pair.rates);
+    Compute(rank, running, pair.rates);
   }
   rates[0] = pair.rates[0];
   rates[1] = pair.rates[1];
 }
 
-void Contention::Compute(std::span<const RunningTask> running, std::span<double> rates) {
+void Contention::Compute(RankId rank, std::span<const RunningTask> running,
+                         std::span<double> rates) {
   resident_.clear();
   for (const RunningTask& task : running) {
-    resident_.push_back({&ProfileOf(task.work), task.is_placed, task.is_transferring});
+    const KernelProfile& kernel = ProfileOf(task.work);
+    const bool is_one_way = kernel.sender != kNoId<RankId>;
+    const bool is_sender = kernel.sender == rank;
+    resident_.push_back({&kernel, task.is_placed, task.is_transferring, !is_one_way || is_sender,
+                         !is_one_way || !is_sender});
   }
   std::fill(rates.begin(), rates.end(), 1.0);
   ShareSms(rates);
@@ -84,7 +88,7 @@ void Contention::Share(double capacity, DemandOf demand, std::span<double> rates
   demands_.clear();
   double total = 0;
   for (std::size_t i = 0; i < resident_.size(); ++i) {
-    const double alone = resident_[i].moves_data ? demand(*resident_[i].kernel) : 0;
+    const double alone = resident_[i].moves_data ? demand(resident_[i]) : 0;
     capacity = std::max(capacity, alone);
     demands_.push_back(alone * rates[i]);
     total += demands_.back();
@@ -93,21 +97,29 @@ void Contention::Share(double capacity, DemandOf demand, std::span<double> rates
   ShareMaxMin(capacity, demands_);
   for (std::size_t i = 0; i < resident_.size(); ++i) {
     if (demands_[i] > 0) {
-      rates[i] = std::min(rates[i], demands_[i] / demand(*resident_[i].kernel));
+      rates[i] = std::min(rates[i], demands_[i] / demand(resident_[i]));
     }
   }
 }
 
+// Each direction of a link by itself. Where all use both, one of them says it.
 void Contention::ShareLinks(std::span<double> rates) {
   Share(
-      1, [](const KernelProfile& kernel) { return kernel.intra; }, rates);
+      1, [](const Resident& r) { return r.sends ? r.kernel->intra : 0; }, rates);
   Share(
-      1, [](const KernelProfile& kernel) { return kernel.network; }, rates);
+      1, [](const Resident& r) { return r.sends ? r.kernel->network : 0; }, rates);
+  if (std::all_of(resident_.begin(), resident_.end(), [](const Resident& r) { return r.sends; })) {
+    return;
+  }
+  Share(
+      1, [](const Resident& r) { return r.receives ? r.kernel->intra : 0; }, rates);
+  Share(
+      1, [](const Resident& r) { return r.receives ? r.kernel->network : 0; }, rates);
 }
 
 void Contention::ShareHbm(std::span<double> rates) {
   Share(
-      spec_.hbm_ceiling, [](const KernelProfile& kernel) { return kernel.hbm; }, rates);
+      spec_.hbm_ceiling, [](const Resident& r) { return r.kernel->hbm; }, rates);
 }
 
 // What is left: caches, crossbar, clock.

@@ -40,6 +40,7 @@ class Contention : public Interference {
     const KernelProfile* kernel = nullptr;
     bool holds_sms = true;
     bool moves_data = true;
+    bool sends = true, receives = true;
   };
 
   // What two kernels give each other, computed once: the usual case by far.
@@ -51,7 +52,11 @@ class Contention : public Interference {
   const KernelProfile& ProfileOf(WorkId work) const {
     return Index(work) < profiles_.size() ? profiles_[work] : nothing_;
   }
-  void Compute(std::span<const RunningTask> running, std::span<double> rates);
+  // Whether a transfer in one direction goes out of this rank.
+  bool IsSender(RankId rank, WorkId work) const { return ProfileOf(work).sender == rank; }
+  // A kernel and what it is doing, in 32 bits. Not 0.
+  std::uint64_t KeyOf(RankId rank, const RunningTask& task) const;
+  void Compute(RankId rank, std::span<const RunningTask> running, std::span<double> rates);
   void ShareSms(std::span<double> rates);
   void ShareLinks(std::span<double> rates);
   void ShareHbm(std::span<double> rates);

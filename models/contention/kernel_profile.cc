@@ -35,6 +35,7 @@ KernelProfile KernelProfiler::Collective(const Occupancy& occupancy) const {
   profile.sms = occupancy.sms;
   profile.intra = occupancy.intra;
   profile.network = occupancy.network;
+  profile.sender = occupancy.sender;
   // What matters to the GPU is the rate through it. NICs carry less than its link inside the node.
   const auto reached = [](const LinkSpec& link) { return link.bandwidth.value * link.efficiency; };
   const NetworkSpec& network = hardware_.network;

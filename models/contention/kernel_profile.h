@@ -18,11 +18,12 @@ struct KernelProfile {
   double free_at_last = 0;    // SMs that the partial last wave leaves free
   bool counts_waves = false;  // so few of them that the speed follows the SMs in steps
 
-  double hbm = 0;      // of hbm_bandwidth, alone
-  double intra = 0;    // of what the rank's link inside the node reaches, alone
-  double network = 0;  // of what the rank's part of the NICs reaches, alone
-  double traffic = 0;  // of a collective: its rate over the fastest that a link allows
-  double memory = 0;   // of a compute kernel: hbm over what a memory-bound kernel reaches
+  double hbm = 0;                 // of hbm_bandwidth, alone
+  double intra = 0;               // of what the rank's link inside the node reaches, alone
+  double network = 0;             // of what the rank's part of the NICs reaches, alone
+  RankId sender = kNoId<RankId>;  // of a transfer in one direction; kNoId: it uses both
+  double traffic = 0;             // of a collective: its rate over the fastest that a link allows
+  double memory = 0;  // of a compute kernel: hbm over what a memory-bound kernel reaches
 
   double slow_by_traffic = 0;  // compute: slow-down at traffic 1
   bool follows_clock = false;

@@ -1,5 +1,6 @@
 #include "models/cost/graph_cost.h"
 
+#include <map>
 #include <string>
 #include <utility>
 #include <variant>
@@ -28,6 +29,9 @@ class Pricer {
     for (const GroupId g : AllIds<GroupId>(graph.group_count())) {
       placements_.push_back(PlaceGroup(graph.group(g).ranks, job.gpus_per_node));
     }
+    for (const RankId r : AllIds<RankId>(graph.rank_count())) {
+      simulated_[graph.rank_info(r).global_rank] = r;
+    }
   }
 
   PricedWork operator()(const ComputeWork& work) const {
@@ -53,9 +57,11 @@ class Pricer {
     occupancy.sms = work.sms > 0 ? work.sms : cost.sms;
     occupancy.intra = cost.intra_share;
     occupancy.network = cost.network_share;
+    if (work.sender >= 0) occupancy.sender = simulated_.at(work.sender);
     if (cost.seconds > 0) occupancy.hbm = cost.hbm_bytes / cost.seconds;
-    return {DurationFromSeconds(cost.seconds),
-            {std::string(cost.algorithm), std::string(cost.protocol)},
+    const Duration alone = DurationFromSeconds(cost.seconds);
+    return {alone,
+            {std::string(cost.algorithm), std::string(cost.protocol), alone},
             occupancy,
             {cost.residual, cost.is_extrapolated}};
   }
@@ -72,7 +78,8 @@ class Pricer {
   const JobSpec& job_;
   HostTimes host_times_;
   CollectivePricer collective_;
-  IdVector<GroupId, Placement> placements_;  // once each: a group may have a million ranks
+  IdVector<GroupId, Placement> placements_;   // once each: a group may have a million ranks
+  std::map<std::int32_t, RankId> simulated_;  // by global rank
 };
 
 }  // namespace

@@ -26,6 +26,9 @@ struct Occupancy {
   // Shares of what the link reaches (bandwidth x efficiency), 0..1:
   double intra = 0;    // the rank's NVLink (or PCIe)
   double network = 0;  // the rank's part of the NICs
+  // Links carry both directions at once, and a collective uses both. A transfer in one direction
+  // uses that out of its sender, and that into the other rank.
+  RankId sender = kNoId<RankId>;  // kNoId: both directions
 };
 
 }  // namespace stepsim

@@ -81,12 +81,43 @@ std::vector<StageMove> Together(std::vector<StageMove> a, const std::vector<Stag
 
 constexpr std::int32_t kGroupQueue = 0;
 
-// 1F1B: does the rank come to pairs of a forward and a backward? If not (fewer micro-batches than
-// ranks), the stage below receives its last forward long before it has the first gradient, and no
-// call has both.
-bool HasPairs(const PipelineSchedule& schedule, std::int32_t rank) {
-  return schedule.shape.microbatches > schedule.shape.ranks - 1 - rank;
+// By micro-batch of a pass: that of the pass in the other direction right behind it, else kNone.
+struct Turns {
+  std::vector<std::int32_t> behind_forward, behind_backward;
+};
+
+Turns TurnsOf(const PipelineSchedule& schedule, std::int32_t rank) {
+  const std::vector<std::int32_t> none(static_cast<std::size_t>(schedule.shape.microbatches),
+                                       kNone);
+  Turns turns{none, none};
+  if (rank < 0 || rank >= schedule.shape.ranks) return turns;
+  const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
+  for (std::size_t i = 0; i + 1 < actions.size(); ++i) {
+    if (IsForward(actions[i]) == IsForward(actions[i + 1])) continue;
+    auto& behind = IsForward(actions[i]) ? turns.behind_forward : turns.behind_backward;
+    behind[static_cast<std::size_t>(actions[i].microbatch)] = actions[i + 1].microbatch;
+  }
+  return turns;
 }
+
+// Ranks with one chunk: when a rank turns from one direction to the other, what it has made goes to
+// the neighbour from which its next input comes. One call has both if the neighbour, too, makes
+// the one and needs the other next. With fewer micro-batches than ranks, or all forwards first, it
+// receives the last forward long before it has the first gradient.
+class SharedCalls {
+ public:
+  SharedCalls(const PipelineSchedule& schedule, std::int32_t rank)
+      : above_(TurnsOf(schedule, rank - 1)), below_(TurnsOf(schedule, rank + 1)) {}
+
+  bool Joins(const Action& action, const Action& next) const {
+    if (IsForward(action) == IsForward(next)) return false;
+    const auto& behind = IsForward(action) ? below_.behind_backward : above_.behind_forward;
+    return behind[static_cast<std::size_t>(next.microbatch)] == action.microbatch;
+  }
+
+ private:
+  Turns above_, below_;
+};
 
 // ---- PyTorch ----
 
@@ -181,11 +212,11 @@ std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineRules& rules,
                                                  std::int32_t rank) {
   RankWriter out(schedule, rank);
   const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)];
-  const bool has_pairs = HasPairs(schedule, rank);
+  const SharedCalls calls(schedule, rank);
   std::int32_t sent = kNone;       // waited for before the next send
   std::vector<StageMove> pending;  // to be sent with the next receive
   for (std::size_t i = 0; i < actions.size(); ++i) {
-    const bool turns = has_pairs && i > 0 && IsForward(actions[i]) != IsForward(actions[i - 1]);
+    const bool turns = i > 0 && calls.Joins(actions[i - 1], actions[i]);
     if (turns) {
       out.Wait(
           out.Transfer(Together(std::exchange(pending, {}), out.Input(actions[i])), kGroupQueue));
@@ -196,8 +227,7 @@ std::vector<PipelineInstruction> Pytorch1f1bRank(const PipelineRules& rules,
     if (rules.reduces_after_backward && i + 1 == actions.size()) {
       out.Add(PipelineOp::kReduce, actions[i].stage);
     }
-    const bool turns_next =
-        has_pairs && i + 1 < actions.size() && IsForward(actions[i]) != IsForward(actions[i + 1]);
+    const bool turns_next = i + 1 < actions.size() && calls.Joins(actions[i], actions[i + 1]);
     if (turns_next) {
       pending = out.Output(actions[i]);
       continue;
@@ -270,7 +300,7 @@ class Megatron1f1bWriter {
                      std::int32_t rank)
       : rules_(rules),
         actions_(schedule.ranks[static_cast<std::size_t>(rank)]),
-        has_pairs_(HasPairs(schedule, rank)),
+        calls_(schedule, rank),
         out_(schedule, rank) {}
 
   std::vector<PipelineInstruction> Write() && {
@@ -283,7 +313,7 @@ class Megatron1f1bWriter {
         break;
       }
       const std::vector<StageMove> input = out_.Input(actions_[i + 1]);
-      if (has_pairs_ && IsForward(actions_[i]) != IsForward(actions_[i + 1])) {
+      if (calls_.Joins(actions_[i], actions_[i + 1])) {
         Exchange(Together(output, input));
       } else {
         Exchange(output);
@@ -302,7 +332,7 @@ class Megatron1f1bWriter {
 
   const PipelineRules& rules_;
   const std::vector<Action>& actions_;
-  bool has_pairs_;
+  SharedCalls calls_;
   RankWriter out_;
 };
 

@@ -202,8 +202,9 @@ void RankStep::Transfer(const PipelineInstruction& it, std::int32_t step) {
   const std::int64_t direction = std::int64_t{step} * 2 + (move.is_backward ? 1 : 0);
   const std::int64_t key =
       ((direction * place_.stages + move.edge) << 20) + move.microbatch;  // fewer than 2^20
-  const TaskId task = rank_.LaunchTransfer(
-      stream, {CollectiveOp::kSendRecv, TransferType(job_), bytes, group}, std::move(name), key);
+  CollectiveWork work{CollectiveOp::kSendRecv, TransferType(job_), bytes, group};
+  if (it.moves.size() == 1) work.sender = move.is_send ? own : other;
+  const TaskId task = rank_.LaunchTransfer(stream, work, std::move(name), key);
   transfers_[it.transfer] = rank_.Record(stream);
   for (const StageMove& m : it.moves) {
     if (!m.is_send) {

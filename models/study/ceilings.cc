@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/simulate_job.h"
 #include "sim/metrics/build_report.h"
 
 namespace stepsim {
@@ -22,7 +23,10 @@ class Ceilings {
       marked[t] = 1;
       is_any = true;
     }
-    if (!is_any) return now_;
+    return is_any ? WithoutMarked(marked, meets_peers) : now_;
+  }
+
+  Duration WithoutMarked(const IdVector<TaskId, char>& marked, bool meets_peers = true) const {
     TaskCosts costs = costs_;
     costs.push_back({});  // of what takes no time
     return Step(graph_.Without(marked, meets_peers), costs, contention_);
@@ -63,6 +67,17 @@ std::vector<Ceiling> FindCeilings(const TaskGraph& graph, const TaskCosts& costs
     ceilings.push_back({"contention", without.Step(graph, costs, nullptr)});
   }
   return ceilings;
+}
+
+Duration StepWithout(const TaskGraph& graph, const TaskCosts& costs, Interference* contention,
+                     const IdVector<TaskId, char>& marked) {
+  return Ceilings(graph, costs, contention, Duration::max()).WithoutMarked(marked);
+}
+
+Duration StepWithHostAhead(const JobSpec& job, const Workload& workload) {
+  JobGraphs graphs(job, workload);
+  const TimedGraph ahead = TimeJob(job, graphs, HostThread::kAhead);
+  return LastStepWindow(graphs.Get(HostThread::kAhead).graph, ahead.timeline).length();
 }
 
 }  // namespace stepsim

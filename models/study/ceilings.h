@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/job.h"
+#include "models/workload/workload.h"
 #include "sim/engine/simulate.h"
 #include "sim/graph/task_graph.h"
 #include "sim/metrics/accounting.h"
@@ -12,8 +14,9 @@
 namespace stepsim {
 
 struct Ceiling {
-  std::string what;  // a site ("gradient_reduce"), "communication", "bubble", "contention"
-  Duration step{};   // without it
+  // A site ("gradient_reduce"), "communication", "bubble", "contention", "host", "slow ranks".
+  std::string what;
+  Duration step{};  // without it
 };
 
 // One for each part of `account`, that of the slowest rank, which is not empty: every site with
@@ -21,5 +24,12 @@ struct Ceiling {
 // for nobody), contention. Each is a simulation of its own. Never longer than account.step.
 std::vector<Ceiling> FindCeilings(const TaskGraph& graph, const TaskCosts& costs,
                                   Interference* contention, const RankAccount& account);
+
+// The step if the marked transfers took no time. REQUIRES: of a rendezvous all are marked or none.
+Duration StepWithout(const TaskGraph& graph, const TaskCosts& costs, Interference* contention,
+                     const IdVector<TaskId, char>& marked);
+
+// The step with a host that is always ahead of the device: no launch is ever waited for.
+Duration StepWithHostAhead(const JobSpec& job, const Workload& workload);
 
 }  // namespace stepsim

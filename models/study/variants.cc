@@ -30,12 +30,14 @@ Changes TakeOut(const ConfigError& error, const Changes& changes) {
 
 JobVariants::JobVariants(Load load) : load_(std::move(load)), base_(load_({})) {}
 
-ResolvedJob JobVariants::With(const Changes& changes) const {
+ResolvedJob JobVariants::With(const Changes& changes, Changes* made) const {
   constexpr int kMostTries = 4;  // a key that is taken out can leave another one idle
   Changes all = changes;
   for (int tries = 1;; ++tries) {
     try {
-      return load_(all);
+      ResolvedJob job = load_(all);
+      if (made != nullptr) *made = std::move(all);
+      return job;
     } catch (const ConfigError& error) {
       const Changes out = TakeOut(error, changes);
       if (out.empty() || tries == kMostTries) throw;

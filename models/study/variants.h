@@ -28,7 +28,8 @@ class JobVariants {
   const ResolvedJob& base() const { return base_; }
   // Throws ConfigError with every problem of this variant. Keys that the base job gives and that
   // have no effect in the variant (plan.ddp with another strategy) are taken out, not problems.
-  ResolvedJob With(const Changes& changes) const;
+  // `made`: where to put the changes with those that take keys out, as --set wants them.
+  ResolvedJob With(const Changes& changes, Changes* made = nullptr) const;
 
  private:
   Load load_;

@@ -21,6 +21,7 @@ using TaskCosts = IdVector<WorkId, TaskCost>;
 struct CollectiveChoice {
   std::string algorithm;  // "ring"
   std::string protocol;   // "simple"
+  Duration alone{};       // the transfer when nothing runs beside it; zero: not known
 };
 
 }  // namespace stepsim

@@ -60,7 +60,8 @@ struct CollectiveWork {
   Bytes
       bytes;  // as nccl-tests counts it: all_reduce = the buffer, all_gather = the gathered output
   GroupId group{};
-  std::int32_t sms = 0;  // held by a kernel of its own make; 0: as the library chooses
+  std::int32_t sms = 0;      // held by a kernel of its own make; 0: as the library chooses
+  std::int32_t sender = -1;  // of a send_recv in one direction: the global rank; -1: both ways
   auto operator<=>(const CollectiveWork&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "sim/base/check.h"
 
@@ -56,6 +57,15 @@ void Add(RankState state, Site site, Duration part, RankAccount* account) {
   }
 }
 
+RankActivity Observe(const TaskGraph& graph, const Timeline& timeline, RankTasks tasks) {
+  RankActivity activity;
+  activity.segments = SplitRank(graph, timeline, tasks);
+  activity.computing = BusyIntervals(timeline, tasks.compute);
+  activity.communicating = BusyIntervals(timeline, tasks.transfers);
+  activity.tasks = std::move(tasks);
+  return activity;
+}
+
 }  // namespace
 
 Duration RankAccount::exposed_total() const {
@@ -69,9 +79,8 @@ double RankAccount::overlap_fraction() const {
 
 std::vector<RankActivity> ObserveRanks(const TaskGraph& graph, const Timeline& timeline) {
   std::vector<RankActivity> activities;
-  for (const RankTasks& tasks : TasksByRank(graph)) {
-    activities.push_back({SplitRank(graph, timeline, tasks), BusyIntervals(timeline, tasks.compute),
-                          BusyIntervals(timeline, tasks.transfers)});
+  for (RankTasks& tasks : TasksByRank(graph)) {
+    activities.push_back(Observe(graph, timeline, std::move(tasks)));
   }
   return activities;
 }
@@ -105,11 +114,8 @@ RankAccount AccountWindow(const TaskGraph& graph, const TaskCosts& costs, const 
 
 RankAccount AccountRank(const TaskGraph& graph, const TaskCosts& costs, const Timeline& timeline,
                         RankId rank, Window window) {
-  const RankTasks tasks = TasksByRank(graph)[Index(rank)];
-  const RankActivity activity{SplitRank(graph, timeline, tasks),
-                              BusyIntervals(timeline, tasks.compute),
-                              BusyIntervals(timeline, tasks.transfers)};
-  return AccountWindow(graph, costs, timeline, activity, window);
+  RankTasks tasks = std::move(TasksByRank(graph)[Index(rank)]);
+  return AccountWindow(graph, costs, timeline, Observe(graph, timeline, std::move(tasks)), window);
 }
 
 }  // namespace stepsim

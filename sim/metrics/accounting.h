@@ -48,6 +48,7 @@ struct RankAccount {
 
 // Everything that accounting needs to know about one rank, computed once for several windows.
 struct RankActivity {
+  RankTasks tasks;
   std::vector<Segment> segments;    // tile [0, makespan]
   std::vector<Interval> computing;  // unions
   std::vector<Interval> communicating;

@@ -141,7 +141,7 @@ StepReport BuildReport(const TaskGraph& graph, const TaskCosts& costs,
   const RankActivity& slowest = activities[report.reported_rank];
   report.microsteps = ReportMicrosteps(graph, costs, timeline, slowest, step);
   report.collectives =
-      ReportCollectives(graph, timeline, choices, slowest, step.slowest, step.window);
+      ReportCollectives(CollectiveFacts(graph, timeline, choices, step.window), slowest);
   report.choices = std::move(choices);
   return report;
 }

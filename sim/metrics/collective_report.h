@@ -8,11 +8,24 @@
 
 namespace stepsim {
 
+// What the lists of all ranks have in common, worked out once. REQUIRES: what it is made of lives
+// as long as it does.
+struct CollectiveFacts {
+  CollectiveFacts(const TaskGraph& step_graph, const Timeline& step_timeline,
+                  const IdVector<WorkId, CollectiveChoice>& carried_out, Window part);
+
+  const TaskGraph& graph;
+  const Timeline& timeline;
+  const IdVector<WorkId, CollectiveChoice>& choices;
+  Window window;
+  IdVector<TaskId, SimTime> ready;
+  IdVector<TaskId, TaskId> uses;     // first ones
+  IdVector<StreamId, char> is_main;  // streams that compute
+};
+
 // The collectives of one rank that are resident inside the window, by start. Times are relative to
 // the begin of the window.
-std::vector<CollectiveReport> ReportCollectives(const TaskGraph& graph, const Timeline& timeline,
-                                                const IdVector<WorkId, CollectiveChoice>& choices,
-                                                const RankActivity& activity, RankId rank,
-                                                Window window);
+std::vector<CollectiveReport> ReportCollectives(const CollectiveFacts& facts,
+                                                const RankActivity& activity);
 
 }  // namespace stepsim

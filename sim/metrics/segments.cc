@@ -1,6 +1,8 @@
 #include "sim/metrics/segments.h"
 
 #include <algorithm>
+#include <map>
+#include <span>
 
 #include "sim/base/check.h"
 
@@ -19,6 +21,7 @@ class RankSplitter {
       : graph_(graph),
         timeline_(timeline),
         rank_(tasks.rank),
+        pipeline_(tasks.pipeline),
         compute_(tasks.compute),
         transfers_(tasks.transfers) {
     SortByStart(timeline, &compute_);
@@ -42,6 +45,12 @@ class RankSplitter {
   }
 
  private:
+  struct Active {
+    TaskId task{};
+    SimTime stages_arrive{};
+    SimTime transfer_start{};
+  };
+
   // [begin, end) without compute. `next` starts at `end`; in the tail it ends the whole step.
   void SplitGap(SimTime begin, SimTime end, TaskId next, bool is_tail) {
     CollectPieces(begin, is_tail ? BoundBy(Bound::kDependency, next) : timeline_.bound_by[next]);
@@ -49,9 +58,9 @@ class RankSplitter {
               "the chain of causes must reach the end of the gap");
     std::vector<SimTime> cuts = {begin, end};
     for (const PathPiece& piece : pieces_) cuts.push_back(std::clamp(piece.begin, begin, end));
-    for (const TaskId t : TransfersIn(begin, end)) {
-      for (const SimTime time :
-           {timeline_.start[t], TransferStart(graph_, timeline_, t), timeline_.end[t]}) {
+    for (const Active& active : TransfersIn(begin, end)) {
+      for (const SimTime time : {timeline_.start[active.task], active.stages_arrive,
+                                 active.transfer_start, timeline_.end[active.task]}) {
         cuts.push_back(std::clamp(time, begin, end));
       }
     }
@@ -76,37 +85,37 @@ class RankSplitter {
   }
 
   // The rank's transfers that are resident at some moment of [begin, end). Gaps come in time order.
-  const std::vector<TaskId>& TransfersIn(SimTime begin, SimTime end) {
-    const auto is_over = [&](TaskId t) { return timeline_.end[t] <= begin; };
+  const std::vector<Active>& TransfersIn(SimTime begin, SimTime end) {
+    const auto is_over = [&](const Active& a) { return timeline_.end[a.task] <= begin; };
     active_.erase(std::remove_if(active_.begin(), active_.end(), is_over), active_.end());
     for (; next_transfer_ < transfers_.size(); ++next_transfer_) {
       const TaskId t = transfers_[next_transfer_];
       if (timeline_.start[t] >= end) break;
-      if (!is_over(t)) active_.push_back(t);
+      if (timeline_.end[t] <= begin) continue;
+      active_.push_back(
+          {t, StagesArrive(graph_, timeline_, pipeline_, t), TransferStart(graph_, timeline_, t)});
     }
     return active_;
   }
 
   void Append(SimTime begin, SimTime end, TaskId cause) {
     Segment segment{begin, end, RankState::kIdle, Site::kNone, cause};
-    const auto is_resident = [&](TaskId t) {
-      return timeline_.start[t] <= begin && timeline_.end[t] >= end;
+    const auto is_resident = [&](const Active& a) {
+      return timeline_.start[a.task] <= begin && timeline_.end[a.task] >= end;
     };
     const auto resident = std::find_if(active_.begin(), active_.end(), is_resident);
-    const auto transferring = std::find_if(active_.begin(), active_.end(), [&](TaskId t) {
-      return is_resident(t) && TransferStart(graph_, timeline_, t) <= begin;
+    const auto transferring = std::find_if(active_.begin(), active_.end(), [&](const Active& a) {
+      return is_resident(a) && a.transfer_start <= begin;
     });
     if (transferring != active_.end()) {
       const bool is_cause = cause != kNoId<TaskId> && graph_.kind(cause) == TaskKind::kTransfer;
-      if (!is_cause) segment.task = *transferring;
+      if (!is_cause) segment.task = transferring->task;
       segment.state = RankState::kExposed;
       segment.site = graph_.label(segment.task).site;
     } else if (resident != active_.end()) {
-      // A pipeline stage that waits for its neighbour idles in the bubble, whoever holds the SMs.
-      segment.state = graph_.label(*resident).site == Site::kPipelineTransfer
-                          ? RankState::kBubble
-                          : RankState::kPeerWait;
-      segment.task = *resident;
+      // A stage that waits for another one idles in the bubble, whatever kernel holds the SMs.
+      segment.state = resident->stages_arrive > begin ? RankState::kBubble : RankState::kPeerWait;
+      segment.task = resident->task;
     } else if (cause != kNoId<TaskId>) {
       segment.state = StateByCause(cause);
     }
@@ -123,17 +132,66 @@ class RankSplitter {
   const TaskGraph& graph_;
   const Timeline& timeline_;
   RankId rank_;
+  const std::vector<RankId>& pipeline_;
   std::vector<TaskId> compute_, transfers_;  // by start
-  std::vector<TaskId> active_;               // transfers of the current gap
+  std::vector<Active> active_;               // transfers of the current gap
   std::size_t next_transfer_ = 0;
   std::vector<PathPiece> pieces_;
   std::vector<Segment> segments_;
 };
 
+// Each rank's pipeline by the first of its stages.
+class Pipelines {
+ public:
+  explicit Pipelines(const TaskGraph& graph) : first_(graph.rank_count()) {
+    for (const RankId r : AllIds<RankId>(first_.size())) first_[r] = r;
+    for (const RendezvousId r : AllIds<RendezvousId>(graph.rendezvous_count())) {
+      const std::span<const TaskId> members = graph.members(r);
+      if (graph.label(members.front()).site != Site::kPipelineTransfer) continue;
+      for (const TaskId member : members) Connect(graph.rank(members.front()), graph.rank(member));
+    }
+  }
+
+  void AddTo(std::vector<RankTasks>* ranks) {
+    std::map<RankId, std::vector<RankId>> stages;
+    for (const RankId r : AllIds<RankId>(first_.size())) stages[FirstOf(r)].push_back(r);
+    for (const auto& [first, pipeline] : stages) {
+      if (pipeline.size() == 1) continue;
+      for (const RankId r : pipeline) (*ranks)[Index(r)].pipeline = pipeline;
+    }
+  }
+
+ private:
+  RankId FirstOf(RankId rank) {
+    while (first_[rank] != rank) rank = first_[rank] = first_[first_[rank]];
+    return rank;
+  }
+  void Connect(RankId a, RankId b) {
+    a = FirstOf(a);
+    b = FirstOf(b);
+    first_[std::max(a, b)] = std::min(a, b);
+  }
+
+  IdVector<RankId, RankId> first_;
+};
+
 }  // namespace
+
+SimTime StagesArrive(const TaskGraph& graph, const Timeline& timeline,
+                     const std::vector<RankId>& pipeline, TaskId task) {
+  SimTime arrive = timeline.start[task];
+  const RendezvousId r = graph.rendezvous(task);
+  if (r == kNoId<RendezvousId> || pipeline.empty()) return arrive;
+  for (const TaskId member : graph.members(r)) {
+    const bool is_stage = std::binary_search(pipeline.begin(), pipeline.end(), graph.rank(member));
+    if (is_stage) arrive = std::max(arrive, timeline.start[member]);
+  }
+  return arrive;
+}
 
 std::vector<RankTasks> TasksByRank(const TaskGraph& graph) {
   std::vector<RankTasks> ranks(graph.rank_count());
+  Pipelines(graph).AddTo(&ranks);
   for (const RankId r : AllIds<RankId>(ranks.size())) ranks[Index(r)].rank = r;
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
     RankTasks& rank = ranks[Index(graph.rank(t))];

@@ -34,8 +34,16 @@ struct RankTasks {
   RankId rank{};
   std::vector<TaskId> compute;
   std::vector<TaskId> transfers;
+  // The stages of its pipeline: the ranks that pipeline transfers connect, in order, itself
+  // included. Empty: it has none.
+  std::vector<RankId> pipeline = {};
 };
 std::vector<RankTasks> TasksByRank(const TaskGraph& graph);
+
+// Until when a transfer waits for another stage of its rank's pipeline; its own start when for
+// none. What it waits longer is for others: copies of the model.
+SimTime StagesArrive(const TaskGraph& graph, const Timeline& timeline,
+                     const std::vector<RankId>& pipeline, TaskId task);
 
 // Segments that tile [0, makespan] in time order. `tasks` is the rank's entry of TasksByRank.
 std::vector<Segment> SplitRank(const TaskGraph& graph, const Timeline& timeline,

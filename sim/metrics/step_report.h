@@ -13,6 +13,7 @@
 #include "sim/graph/task_costs.h"
 #include "sim/graph/task_graph.h"
 #include "sim/metrics/accounting.h"
+#include "sim/metrics/exposure_cause.h"
 
 namespace stepsim {
 
@@ -72,14 +73,16 @@ struct CollectiveReport {
   SimTime ready{}, start{}, transfer_start{}, end{};  // relative to the begin of the step
   Duration hidden{};   // resident while compute runs on the reported rank
   Duration exposed{};  // resident while none does
-  // The part of `exposed` in which a pipeline transfer waits for its neighbour: bubble.
+  // The part of `exposed` in which it waits for another stage of its pipeline: bubble.
   Duration exposed_wait{};
   Duration exposed_transfer() const { return exposed - exposed_wait; }
   // t_comm <= compute still to run when the transfer begins: what is left over, negative where it
   // cannot hide (slack.h).
   Duration slack{};
   std::string first_use;  // the kernel that waits for it first; empty when none does
-  std::string cause;      // why it is exposed; empty when hidden
+  Duration slowed{};      // the part of the transfer that others beside it have added
+  ExposureCause cause_kind = ExposureCause::kHidden;
+  std::string cause;  // why it is exposed, in words with figures; empty when hidden
   // How much shorter the step would be without it; known for the largest exposed ones only.
   std::optional<Duration> saved;
 };
@@ -114,6 +117,9 @@ struct StepReport {
   std::size_t reported_rank = 0;   // index into ranks: the slowest
   std::vector<RankAccount> ranks;  // one per simulated rank
   std::vector<RankInfo> rank_infos;
+  // Of each rank of a pipeline: micro-batches whose activations it keeps at most, counted in each
+  // of its chunks. Empty: not known.
+  std::vector<std::int32_t> in_flight;
   std::vector<MicrostepReport> microsteps;
   std::vector<CollectiveReport> collectives;   // of the reported rank, by start
   IdVector<WorkId, CollectiveChoice> choices;  // how each collective is carried out

@@ -63,6 +63,7 @@ class TraceWriter {
   TaskId LaunchedBy(TaskId task) const;  // kNoId: it launches nothing
   void WriteComputeSlice(TaskId task, const Track& track);
   void WriteTransferSlice(TaskId task, const Track& track);
+  void WriteWaitSlice(TaskId task, const Track& track, Duration transfer_start);
   void WriteFlow(TaskId transfer, const Track& track);
   void WriteExposed(RankId rank, const RankTasks& tasks);
   void WriteBytesInFlight(RankId rank);
@@ -81,6 +82,7 @@ class TraceWriter {
   const WorkText& TextOf(WorkId work);
   void FindLastDependencies();
 
+  bool HasAccount() const { return view_ != TraceView::kNccl; }
   bool IsShown(TaskId task) const;
   Duration FromStepBegin(SimTime time) const;
   static std::int64_t Correlation(TaskId task) {
@@ -92,6 +94,7 @@ class TraceWriter {
   const TaskGraph& graph_;
   const Timeline& timeline_;
   const StepReport& report_;
+  const TraceView view_;
   const Interval window_;
   TextBuffer text_;
   const TraceTracks tracks_;
@@ -107,6 +110,7 @@ TraceWriter::TraceWriter(const Result& result, const Sink& sink)
     : graph_(result.graph),
       timeline_(result.timeline),
       report_(result.report),
+      view_(result.trace_view),
       window_{result.report.window.begin, result.report.window.end},
       text_(sink),
       tracks_(result.graph),
@@ -124,7 +128,7 @@ void TraceWriter::Write() {
   const std::vector<RankTasks> tasks = TasksByRank(graph_);
   const MemoryReplay memory(graph_, timeline_);
   for (const RankId rank : AllIds<RankId>(graph_.rank_count())) {
-    WriteExposed(rank, tasks[Index(rank)]);
+    if (HasAccount()) WriteExposed(rank, tasks[Index(rank)]);
     WriteBytesInFlight(rank);
     WriteMemoryCounter(
         graph_, memory, rank, tracks_.Pid(rank), report_.window,
@@ -167,7 +171,7 @@ void TraceWriter::WriteRankMetadata(RankId rank) {
   constexpr int kExposedIndex = -2;
   constexpr int kHostIndex = -1;
   WriteThreadName(tracks_.StepTrack(rank), "step", kStepIndex);
-  WriteThreadName(tracks_.ExposedTrack(rank), "exposed", kExposedIndex);
+  if (HasAccount()) WriteThreadName(tracks_.ExposedTrack(rank), "exposed", kExposedIndex);
   for (const StreamId stream : AllIds<StreamId>(graph_.stream_count())) {
     const Track& track = tracks_.Of(stream);
     if (graph_.stream(stream).rank != rank || !track.is_used) continue;
@@ -251,11 +255,14 @@ void TraceWriter::WriteTransferSlice(TaskId task, const Track& track) {
   const std::int64_t sequence =
       work == nullptr ? 0 : sequence_numbers_[{graph_.rank(task), work->group}]++;
   if (!IsShown(task)) return;
+  const Duration transfer_start = FromStepBegin(TransferStart(graph_, timeline_, task));
+  const bool waits_apart = view_ == TraceView::kTransfer && transfer_start > Begin(task);
+  if (waits_apart) WriteWaitSlice(task, track, transfer_start);
   BeginEvent(R"({"ph":"X","cat":"kernel","name":)");
   text_.Put(work == nullptr ? QuoteJson(OpaqueTransferName(label.name))
                             : TextOf(graph_.work_id(task)).quoted_name);
   text_.Put(",");
-  PutSpan(track, Begin(task), End(task));
+  PutSpan(track, waits_apart ? transfer_start : Begin(task), End(task));
   PutKernelArguments(task, track);
   PutCause(task);
   text_.Put(",\"label\":");
@@ -263,7 +270,6 @@ void TraceWriter::WriteTransferSlice(TaskId task, const Track& track) {
   text_.Put(",\"site\":\"");
   text_.Put(ToString(label.site));
   text_.Put("\",\"transfer_start\":");
-  const Duration transfer_start = FromStepBegin(TransferStart(graph_, timeline_, task));
   text_.PutMicroseconds(transfer_start);
   if (work != nullptr) {
     text_.Put(",\"Seq\":");
@@ -275,6 +281,15 @@ void TraceWriter::WriteTransferSlice(TaskId task, const Track& track) {
   }
   text_.Put("}}");
   WriteFlow(task, track);
+}
+
+// Without args.stream: readers count what runs on a stream.
+void TraceWriter::WriteWaitSlice(TaskId task, const Track& track, Duration transfer_start) {
+  BeginEvent(R"({"ph":"X","cat":"wait","name":"wait",)");
+  PutSpan(track, Begin(task), transfer_start);
+  text_.Put(",\"args\":{\"for\":");
+  text_.PutQuoted(graph_.label(task).name);
+  text_.Put("}}");
 }
 
 // An arrow from the task that made the data ready. Both ends lie one nanosecond inside their

@@ -1,9 +1,9 @@
 // The summary as tables, to paste into a ticket.
 #include <fmt/format.h>
 
-#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/units.h"
 #include "sim/metrics/metric_table.h"
@@ -38,7 +38,9 @@ std::string Cell(std::string_view text) {
   return cell;
 }
 
-void AddRow(std::string* text, std::initializer_list<std::string_view> cells) {
+using Cells = std::vector<std::string_view>;
+
+void AddRow(std::string* text, const Cells& cells) {
   *text += '|';
   for (const std::string_view cell : cells) *text += fmt::format(" {} |", Cell(cell));
   *text += '\n';
@@ -46,7 +48,7 @@ void AddRow(std::string* text, std::initializer_list<std::string_view> cells) {
 
 // `alignment` holds one letter per column: l or r.
 void AddHeader(std::string* text, std::string_view title, std::string_view alignment,
-               std::initializer_list<std::string_view> columns) {
+               const Cells& columns) {
   if (!title.empty()) *text += fmt::format("\n### {}\n\n", title);
   AddRow(text, columns);
   *text += '|';
@@ -103,15 +105,11 @@ void AddMemory(const StepReport& report, std::string* text) {
 }
 
 void AddStages(const StepReport& report, std::string* text) {
-  const std::vector<StageRow> rows = StageRows(report);
-  if (rows.empty()) return;
-  AddHeader(text, "Pipeline stages", "lrrrrr",
-            {"stage", "compute", "exposed", "bubble", "peer wait", "memory"});
-  for (const StageRow& r : rows) {
-    AddRow(text, {r.name, FormatTime(r.account->compute), FormatTime(r.account->exposed_total()),
-                  FormatTime(r.account->bubble), FormatTime(r.account->peer_wait),
-                  FormatMemory(r.memory)});
-  }
+  const StageTable table = StagesOf(report);
+  if (table.rows.empty()) return;
+  AddHeader(text, "Pipeline stages", "l" + std::string(table.columns.size() - 1, 'r'),
+            Cells(table.columns.begin(), table.columns.end()));
+  for (const auto& row : table.rows) AddRow(text, Cells(row.begin(), row.end()));
   const std::string form = ClosedFormBubble(report);
   if (!form.empty()) *text += fmt::format("\n{}.\n", Cell(form));
 }

@@ -4,8 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sim/base/check.h"
+#include "sim/metrics/accounting.h"
+#include "sim/metrics/collective_report.h"
 #include "sim/metrics/metric_table.h"
 #include "sim/report/writer.h"
 
@@ -13,6 +17,9 @@ namespace stepsim {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Of all ranks together, with about 0.7 kB each.
+constexpr std::size_t kMostListedCollectives = 50'000;
 
 // JSON has no infinity: a number that is none would silently become null.
 double Finite(double value, std::string_view name) {
@@ -111,32 +118,6 @@ Json PipelineJson(const PipelineShape& pipeline) {
           {"closed_form", pipeline.formula}};
 }
 
-Json RanksJson(const StepReport& report) {
-  Json ranks = Json::array();
-  for (std::size_t i = 0; i < report.ranks.size(); ++i) {
-    const RankInfo info = i < report.rank_infos.size() ? report.rank_infos[i] : RankInfo{};
-    Json rank = {{"global_rank", info.global_rank}, {"stands_for", info.stands_for}};
-    if (!info.name.empty()) rank["name"] = info.name;
-    const RankAccount& account = report.ranks[i];
-    AddAccount(account, &rank);
-    rank["bubble_fraction"] =
-        account.step == Duration::zero() ? 0 : ToSeconds(account.bubble) / ToSeconds(account.step);
-    if (i < report.memory.ranks.size()) AddPeakMemory(report.memory.ranks[i], &rank);
-    ranks.push_back(std::move(rank));
-  }
-  return ranks;
-}
-
-Json MicrostepsJson(const StepReport& report) {
-  Json microsteps = Json::array();
-  for (const MicrostepReport& microstep : report.microsteps) {
-    Json json = {{"microstep", microstep.microstep}, {"is_reducing", microstep.is_reducing}};
-    AddAccount(microstep.account, &json);
-    microsteps.push_back(std::move(json));
-  }
-  return microsteps;
-}
-
 Json CollectiveJson(const CollectiveReport& collective) {
   return {
       {"name", collective.name},
@@ -159,15 +140,59 @@ Json CollectiveJson(const CollectiveReport& collective) {
       {"slack_s", ToSeconds(collective.slack)},
       {"first_use", collective.first_use},
       {"saved_if_removed_s", collective.saved ? Json(ToSeconds(*collective.saved)) : Json(nullptr)},
-      {"cause", collective.cause}};
+      {"slowed_s", ToSeconds(collective.slowed)},
+      {"cause", collective.cause},
+      {"cause_kind", DescribeCause(collective.cause_kind).name}};
 }
 
-Json CollectivesJson(const StepReport& report) {
-  Json collectives = Json::array();
-  for (const CollectiveReport& collective : report.collectives) {
-    collectives.push_back(CollectiveJson(collective));
+Json CollectivesJson(const std::vector<CollectiveReport>& collectives) {
+  Json list = Json::array();
+  for (const CollectiveReport& collective : collectives) list.push_back(CollectiveJson(collective));
+  return list;
+}
+
+// Those of every rank, where there are several and the file stays readable.
+void AddRankCollectives(const Result& result, Json* ranks) {
+  const StepReport& report = result.report;
+  const std::vector<RankActivity> activities = ObserveRanks(result.graph, result.timeline);
+  if (activities.size() < 2 || activities.size() != ranks->size()) return;
+  std::size_t transfers = 0;
+  for (const RankActivity& rank : activities) transfers += rank.tasks.transfers.size();
+  if (transfers > kMostListedCollectives) return;
+  const CollectiveFacts facts(result.graph, result.timeline, report.choices, report.window);
+  for (std::size_t i = 0; i < activities.size(); ++i) {
+    (*ranks)[i]["collectives"] = CollectivesJson(
+        i == report.reported_rank ? report.collectives : ReportCollectives(facts, activities[i]));
   }
-  return collectives;
+}
+
+Json RanksJson(const Result& result) {
+  const StepReport& report = result.report;
+  Json ranks = Json::array();
+  for (std::size_t i = 0; i < report.ranks.size(); ++i) {
+    const RankInfo info = i < report.rank_infos.size() ? report.rank_infos[i] : RankInfo{};
+    Json rank = {{"global_rank", info.global_rank}, {"stands_for", info.stands_for}};
+    if (!info.name.empty()) rank["name"] = info.name;
+    const RankAccount& account = report.ranks[i];
+    AddAccount(account, &rank);
+    rank["bubble_fraction"] =
+        account.step == Duration::zero() ? 0 : ToSeconds(account.bubble) / ToSeconds(account.step);
+    if (i < report.in_flight.size()) rank["in_flight_chunks"] = report.in_flight[i];
+    if (i < report.memory.ranks.size()) AddPeakMemory(report.memory.ranks[i], &rank);
+    ranks.push_back(std::move(rank));
+  }
+  AddRankCollectives(result, &ranks);
+  return ranks;
+}
+
+Json MicrostepsJson(const StepReport& report) {
+  Json microsteps = Json::array();
+  for (const MicrostepReport& microstep : report.microsteps) {
+    Json json = {{"microstep", microstep.microstep}, {"is_reducing", microstep.is_reducing}};
+    AddAccount(microstep.account, &json);
+    microsteps.push_back(std::move(json));
+  }
+  return microsteps;
 }
 
 Json AssumptionsJson(const StepContext& context) {
@@ -200,9 +225,9 @@ void WriteResultJson(const Result& result, const Sink& sink) {
   json["peak_memory_rank"] = report.memory.highest_rank;
   json["gpu_memory_bytes"] = report.context.gpu_memory.value;
   json["reported_rank"] = report.reported_rank;
-  json["ranks"] = RanksJson(report);
+  json["ranks"] = RanksJson(result);
   json["microsteps"] = MicrostepsJson(report);
-  json["collectives"] = CollectivesJson(report);
+  json["collectives"] = CollectivesJson(report.collectives);
   json["confidence"] = report.context.confidence;
   json["warnings"] = report.context.warnings;
   json["notes"] = report.context.notes;

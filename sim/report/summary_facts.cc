@@ -56,6 +56,14 @@ const MicrostepReport* ReducingMicrostep(const StepReport& report) {
 
 namespace {
 
+// One simulated rank of a pipeline.
+struct StageRow {
+  std::string name;  // "pp 3"
+  const RankAccount* account = nullptr;
+  std::int32_t in_flight = 0;  // 0: not known
+  Bytes memory;                // its peak; 0: not known
+};
+
 void KeepExtremes(std::vector<StageRow>* rows) {
   std::vector<char> is_kept(rows->size(), 0);
   is_kept.front() = is_kept.back() = 1;
@@ -78,8 +86,6 @@ void KeepExtremes(std::vector<StageRow>* rows) {
   *rows = std::move(kept);
 }
 
-}  // namespace
-
 std::vector<StageRow> StageRows(const StepReport& report) {
   const std::vector<RankAccount>& ranks = report.ranks;
   const bool has_names = report.rank_infos.size() == ranks.size() && !ranks.empty() &&
@@ -94,11 +100,46 @@ std::vector<StageRow> StageRows(const StepReport& report) {
         std::count_if(report.rank_infos.begin(), report.rank_infos.end(),
                       [&](const RankInfo& r) { return r.name == info.name; }) == 1;
     rows.push_back({is_alone ? info.name : fmt::format("{}, rank {}", info.name, info.global_rank),
-                    &ranks[i],
+                    &ranks[i], i < report.in_flight.size() ? report.in_flight[i] : 0,
                     i < report.memory.ranks.size() ? report.memory.ranks[i].total : Bytes{}});
   }
   if (rows.size() > kMostStageRows) KeepExtremes(&rows);
   return rows;
+}
+
+}  // namespace
+
+StageTable StagesOf(const StepReport& report) {
+  StageTable table;
+  const std::vector<StageRow> rows = StageRows(report);
+  table.rows.resize(rows.size());
+  const auto add = [&](std::string_view column, auto has, auto cell) {
+    if (!std::any_of(rows.begin(), rows.end(), has)) return;
+    table.columns.emplace_back(column);
+    for (std::size_t i = 0; i < rows.size(); ++i) table.rows[i].push_back(cell(rows[i]));
+  };
+  const auto add_part = [&](std::string_view column, bool is_optional, auto part) {
+    add(
+        column,
+        [&](const StageRow& r) { return !is_optional || part(*r.account) > Duration::zero(); },
+        [&](const StageRow& r) {
+          const Duration time = part(*r.account);
+          return fmt::format("{} {:>5}", FormatTime(time), FormatShare(time, r.account->step));
+        });
+  };
+  add(
+      "stage", [](const StageRow&) { return true; }, [](const StageRow& r) { return r.name; });
+  add_part("compute", false, [](const RankAccount& a) { return a.compute; });
+  add_part("exposed", false, [](const RankAccount& a) { return a.exposed_total(); });
+  add_part("bubble", false, [](const RankAccount& a) { return a.bubble; });
+  add_part("peer wait", true, [](const RankAccount& a) { return a.peer_wait; });
+  add(
+      "in flight", [](const StageRow& r) { return r.in_flight > 0; },
+      [](const StageRow& r) { return fmt::format("{}", r.in_flight); });
+  add(
+      "memory", [](const StageRow& r) { return r.memory.value > 0; },
+      [](const StageRow& r) { return FormatMemory(r.memory); });
+  return table;
 }
 
 std::string ClosedFormBubble(const StepReport& report) {

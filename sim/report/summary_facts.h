@@ -21,8 +21,8 @@ std::vector<StepPart> StepParts(const RankAccount& account);
 // The sites with exposed time, in report order.
 std::vector<StepPart> ExposedSites(const RankAccount& account);
 
-// The collectives with the most exposed time, largest first, at most `limit`. What a pipeline
-// transfer waits for its neighbour is bubble, and does not count.
+// The collectives with the most exposed time, largest first, at most `limit`. What they wait for
+// other stages of their pipeline is bubble, and does not count.
 std::vector<const CollectiveReport*> LargestExposed(const StepReport& report, std::size_t limit);
 
 // "all_reduce bucket 5"; with its micro-step where several of them have a collective of this name.
@@ -31,16 +31,18 @@ std::string CollectiveTitle(const StepReport& report, const CollectiveReport& co
 // The last micro-step that reduces, when there are several micro-steps; else nullptr.
 const MicrostepReport* ReducingMicrostep(const StepReport& report);
 
-// One simulated rank of a pipeline beside the others.
-struct StageRow {
-  std::string name;  // "pp 3"
-  const RankAccount* account = nullptr;
-  Bytes memory;  // its peak; 0: not known
+// The simulated ranks of a pipeline beside each other, in rank order; no rows unless they differ.
+// Of more than kMostStageRows the first, the last and those with the least and the most of each
+// part. What no rank has, has no column.
+//
+//   stage       compute       exposed         bubble  in flight    memory
+//   pp 3   5.02 s 70.6%  1.47 s 20.6%   597 ms  8.4%         30  52.1 GiB
+struct StageTable {
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
 };
-// In rank order; empty unless a pipeline's ranks differ. Of more than kMostStageRows the first, the
-// last and those with the least and the most of each part.
 inline constexpr std::size_t kMostStageRows = 16;
-std::vector<StageRow> StageRows(const StepReport& report);
+StageTable StagesOf(const StepReport& report);
 
 // "closed form (equal stages): bubble 27.3% = (p-1)(tF+tB)"; "" where none holds.
 std::string ClosedFormBubble(const StepReport& report);

@@ -250,21 +250,24 @@ class Summary {
   }
 
   void AddStages() {
-    const std::vector<StageRow> rows = StageRows(report_);
-    if (rows.empty()) return;
-    const auto row = [](std::string_view stage, const auto&... cells) {
-      std::string line = fmt::format("  {:<14}", stage);
-      ((line += fmt::format(" {:>10}", cells)), ...);
+    const StageTable table = StagesOf(report_);
+    if (table.rows.empty()) return;
+    std::vector<std::size_t> widths;
+    for (std::size_t c = 0; c < table.columns.size(); ++c) {
+      widths.push_back(table.columns[c].size());
+      for (const auto& row : table.rows) widths[c] = std::max(widths[c], row[c].size());
+    }
+    const auto line_of = [&](const std::vector<std::string>& cells) {
+      std::string line = fmt::format("  {:<{}}", cells[0], widths[0]);
+      for (std::size_t c = 1; c < cells.size(); ++c) {
+        line += fmt::format("  {:>{}}", cells[c], widths[c]);
+      }
       return line;
     };
-    AddLine(Bold(row("stage", "compute", "exposed", "bubble", "peer wait", "memory")));
-    for (const StageRow& r : rows) {
-      AddLine(row(r.name, FormatTime(r.account->compute), FormatTime(r.account->exposed_total()),
-                  FormatTime(r.account->bubble), FormatTime(r.account->peer_wait),
-                  FormatMemory(r.memory)));
-    }
-    if (rows.size() < report_.ranks.size()) {
-      AddLine(fmt::format("  {} of {} ranks: first, last and the extremes", rows.size(),
+    AddLine(Bold(line_of(table.columns)));
+    for (const auto& row : table.rows) AddLine(line_of(row));
+    if (table.rows.size() < report_.ranks.size()) {
+      AddLine(fmt::format("  {} of {} ranks: first, last and the extremes", table.rows.size(),
                           report_.ranks.size()));
     }
     if (const std::string form = ClosedFormBubble(report_); !form.empty()) AddLine("  " + form);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -15,10 +16,18 @@
 
 namespace stepsim {
 
+// What a trace shows of a collective that is resident and waits.
+enum class TraceView : std::uint8_t {
+  kBoth,      // kernels as they are resident, and on a track of its own what the account says
+  kNccl,      // the kernels alone: a waiting receive is a running kernel, as in a profiler's trace
+  kTransfer,  // the wait and the transfer apart, and the account
+};
+
 struct Result {
   const TaskGraph& graph;
   const Timeline& timeline;
   const StepReport& report;
+  TraceView trace_view = TraceView::kBoth;
 };
 
 // Takes the text piece by piece; may throw (disk full), which ends the writing.
@@ -52,5 +61,6 @@ std::string TerminalSummary(const StepReport& report, bool use_colour,
 // left on device").
 void WriteFileAtomically(const std::string& path, const Writer& writer, const Result& result);
 void WriteFileAtomically(const std::string& path, std::string_view text);
+void WriteFileAtomically(const std::string& path, const std::function<void(const Sink&)>& write);
 
 }  // namespace stepsim

@@ -75,6 +75,22 @@ TEST(RankDifferences, AStageOfAPipelineMayBeSlow) {
   EXPECT_GT(slow.account().step, even.account().step);
 }
 
+// Two copies of a pipeline of four, one of them with a slow stage: to the other stages of its own
+// pipeline it is a bubble, as in every micro-batch; its peer in the other copy waits for it.
+TEST(RankDifferences, ASlowStageIsPeerWaitOfTheOtherCopyAlone) {
+  const Sets two = With(kOneBucket, {"batch.gradient_accumulation_steps=4",
+                                     "plan.mesh_order=tp-cp-pp-dp", "plan.pipeline_parallel=4"});
+  const StepReport even = RunSets(two);
+  const StepReport slow = RunSets(With(two, {"simulate.stragglers=[\"6:1.5\"]"}));
+  for (const std::size_t rank : {4u, 5u, 6u, 7u}) {
+    EXPECT_EQ(even.ranks[rank - 4].peer_wait, Duration::zero()) << rank;
+    EXPECT_EQ(even.ranks[rank].peer_wait, Duration::zero()) << rank;
+    EXPECT_EQ(slow.ranks[rank].peer_wait, Duration::zero()) << rank;
+  }
+  EXPECT_GT(slow.ranks[2].peer_wait, Duration::zero());
+  EXPECT_GT(slow.ranks[5].bubble, even.ranks[5].bubble);
+}
+
 // UC091, pytorch/torchtitan#1929: every point at which ranks meet costs the slowest of them. With n
 // micro-steps and R ranks of normal jitter j: n (1 + j e) for a meeting in each, n + sqrt(n) j e
 // for one at the end; e is the mean of the largest of R normal numbers, 1.4236 for 8 (David and

@@ -126,7 +126,9 @@ ResolvedJob ShardedJob(std::uint64_t seed) {
 TEST(ShardedStep, EveryPicosecondIsAccountedFor) {
   for (std::uint64_t seed = 0; seed < kJobs; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    testing::ExpectIdentity(RunStep(ShardedJob(seed)).report);
+    const StepResult result = RunStep(ShardedJob(seed));
+    testing::ExpectIdentity(result.report);
+    testing::ExpectPathTilesStep(result.graph, result.timeline, result.report);
   }
 }
 

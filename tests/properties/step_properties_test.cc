@@ -73,7 +73,9 @@ TEST(Step, EveryPicosecondIsAccountedForInLongRuns) {
     ResolvedJob job = testing::RandomJobWithHost(seed);
     job.job.simulate.steps = 1 + static_cast<std::int64_t>(seed % 3);
     job.job.simulate.all_ranks = job.job.gpus() <= 4;
-    testing::ExpectIdentity(RunStep(job).report);
+    const StepResult result = RunStep(job);
+    testing::ExpectIdentity(result.report);
+    testing::ExpectPathTilesStep(result.graph, result.timeline, result.report);
   }
 }
 

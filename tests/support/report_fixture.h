@@ -103,6 +103,7 @@ inline StepReport HandMadePipeline() {
   report.ranks[0].bubble += Milliseconds(8);
   report.rank_infos = {{0, 8, "pp 0"}, {8, 8, "pp 1"}};
   report.reported_rank = 1;
+  report.in_flight = {2, 1};
   report.memory.ranks = {report.memory, report.memory};
   return report;
 }

@@ -5,6 +5,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "sim/metrics/critical_path.h"
+
 namespace stepsim::testing {
 
 std::string RepositoryPath(const std::string& path) {
@@ -35,6 +37,17 @@ void ExpectIdentity(const StepReport& report) {
                              rank.host + rank.idle);
     EXPECT_EQ(rank.step, report.window.length());
   }
+}
+
+void ExpectPathTilesStep(const TaskGraph& graph, const Timeline& timeline,
+                         const StepReport& report) {
+  SimTime covered = report.window.begin;
+  for (const PathPiece& piece : StepPath(graph, timeline, report.window)) {
+    EXPECT_EQ(piece.begin, covered) << graph.label(piece.task).name;
+    EXPECT_GT(piece.end, piece.begin) << graph.label(piece.task).name;
+    covered = piece.end;
+  }
+  EXPECT_EQ(covered, report.window.end);
 }
 
 std::string PlainName(const ::testing::TestParamInfo<std::string>& info) {

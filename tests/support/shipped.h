@@ -11,6 +11,7 @@
 #include "models/spec/config_source.h"
 #include "models/spec/load_job.h"
 #include "sim/metrics/step_report.h"
+#include "sim/timeline/timeline.h"
 
 namespace stepsim::testing {
 
@@ -26,6 +27,9 @@ ResolvedJob LoadText(const std::string& text, const std::vector<std::string>& se
 // compute + contention + exposed + peer_wait + bubble + host + idle == step on every rank, to the
 // picosecond.
 void ExpectIdentity(const StepReport& report);
+// The pieces of the critical path tile the reported step, to the picosecond.
+void ExpectPathTilesStep(const TaskGraph& graph, const Timeline& timeline,
+                         const StepReport& report);
 
 // Names of parameterised tests: letters, digits and '_' of the parameter.
 std::string PlainName(const ::testing::TestParamInfo<std::string>& info);

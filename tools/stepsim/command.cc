@@ -13,6 +13,10 @@ constexpr std::array kCommands = {
     Command{"run", "how long is a step, where is communication exposed, what MFU",
             "stepsim run gpt2_ddp_8xa100 --set network=ethernet-25g --export result.json",
             AddRunCommand},
+    Command{
+        "explain",
+        "why is the step as long as it is: stalls, causes, critical path, ceilings, next actions",
+        "stepsim explain gpt2_ddp_32xa40_25gbe", AddExplainCommand},
     Command{"whatif", "what would changes bring: one line each, simulated",
             "stepsim whatif gpt2_ddp_32xa40_25gbe --set network=ethernet-100g --set "
             "plan.ddp.comm_hook=bf16_compress+plan.ddp.bucket_cap_mb=100",
@@ -21,6 +25,12 @@ constexpr std::array kCommands = {
             "stepsim required gpt2_ddp_32xa40_25gbe --exposed 5%", AddRequiredCommand},
     Command{"infer", "which bandwidth or speed does a measured step imply, and is it healthy",
             "stepsim infer gpt2_ddp_32xa40_25gbe --step-time 4.6s", AddInferCommand},
+    Command{"sweep", "how does a step change over many values of its fields, on all cores",
+            "stepsim sweep gpt2_ddp_8xa100 --vary plan.ddp.bucket_cap_mb=1,5,25:400:x2 --export "
+            "curve.svg",
+            AddSweepCommand},
+    Command{"merge", "what do all shards of a sweep say together",
+            "stepsim merge out.*-of-8.jsonl --export out.csv --export out.svg", AddMergeCommand},
     Command{"tune", "which values of buckets, prefetch, batch, sharding, splits, ... are best",
             "stepsim tune gpt2_ddp_32xa40_25gbe --budget memory=40GiB", AddTuneCommand},
     Command{"cost", "how long does one collective, GEMM, attention or memory kernel take alone",

@@ -40,9 +40,12 @@ struct Command {
 std::span<const Command> Commands();
 
 void AddRunCommand(CLI::App& app, const Session& session);
+void AddExplainCommand(CLI::App& app, const Session& session);
 void AddWhatIfCommand(CLI::App& app, const Session& session);
 void AddRequiredCommand(CLI::App& app, const Session& session);
 void AddInferCommand(CLI::App& app, const Session& session);
+void AddSweepCommand(CLI::App& app, const Session& session);
+void AddMergeCommand(CLI::App& app, const Session& session);
 void AddTuneCommand(CLI::App& app, const Session& session);
 void AddCostCommand(CLI::App& app, const Session& session);
 void AddValidateCommand(CLI::App& app, const Session& session);

@@ -1,9 +1,12 @@
 // stepsim run: one job in, a summary and files out.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/run_step.h"
@@ -19,6 +22,7 @@ namespace {
 struct RunOptions {
   std::shared_ptr<JobOptions> job;
   std::vector<std::string> exports;
+  std::string trace_view;  // empty: not given
   bool is_quiet = false;
 };
 
@@ -26,6 +30,13 @@ struct Export {
   std::string path;  // "-": standard output
   const Writer* writer = nullptr;
 };
+
+struct ViewRow {
+  std::string_view name;
+  TraceView view;
+};
+constexpr std::array kViews = {ViewRow{"both", TraceView::kBoth}, ViewRow{"nccl", TraceView::kNccl},
+                               ViewRow{"transfer", TraceView::kTransfer}};
 
 std::vector<Export> ParseExports(const std::vector<std::string>& paths) {
   std::vector<std::string> suffixes;
@@ -48,10 +59,27 @@ std::vector<Export> ParseExports(const std::vector<std::string>& paths) {
   return exports;
 }
 
+TraceView ViewOf(const std::string& name, const std::vector<Export>& exports) {
+  if (name.empty()) return TraceView::kBoth;
+  const bool has_trace = std::any_of(exports.begin(), exports.end(), [](const Export& e) {
+    return e.writer->write == WriteChromeTrace;
+  });
+  if (!has_trace) {
+    Diagnostics diagnostics;
+    diagnostics.Add({"--trace-view " + name, 0, 0},
+                    "there is no trace to show it, add --export FILE.trace.json");
+    diagnostics.ThrowIfAny();
+  }
+  return std::find_if(kViews.begin(), kViews.end(),
+                      [&](const ViewRow& row) { return row.name == name; })
+      ->view;
+}
+
 void Run(const RunOptions& options, const Session& session) {
   const std::vector<Export> exports = ParseExports(options.exports);
+  const TraceView view = ViewOf(options.trace_view, exports);
   const StepResult step = RunStep(LoadJob(*options.job, session));
-  const Result result{step.graph, step.timeline, step.report};
+  const Result result{step.graph, step.timeline, step.report, view};
   bool uses_stdout = false;
   for (const Export& target : exports) uses_stdout = uses_stdout || target.path == "-";
   // Standard output is for one reader: the summary makes way for an exported file.
@@ -83,6 +111,14 @@ void AddRunCommand(CLI::App& app, const Session& session) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
+  std::vector<std::string> views;
+  for (const ViewRow& row : kViews) views.emplace_back(row.name);
+  app.add_option("--trace-view", options->trace_view,
+                 "what a trace shows of a collective that waits: nccl, kernels alone, waiting ones "
+                 "run, as in a profiler's trace; transfer, the wait and the transfer apart; both, "
+                 "kernels and the account on a track of its own (default)")
+      ->type_name("VIEW")
+      ->check(CLI::IsMember(views));
   app.add_flag("-q,--quiet", options->is_quiet, "no summary");
   app.callback([options, &session] { Run(*options, session); });
 }

@@ -185,6 +185,45 @@ TEST(LinkShare, DifferentLinksAreApart) {
   EXPECT_NEAR(o.Took(b), 1e-3, 1e-9);
 }
 
+// NVLink, PCIe, InfiniBand and Ethernet are full-duplex: a direction each.
+TEST(LinkShare, DirectionsAreApart) {
+  constexpr RankId kHere{0}, kThere{1};
+  const auto took = [](RankId sender_a, RankId sender_b, bool inside) {
+    Overlap o(Round());
+    const auto transfer = [&](RankId sender) {
+      Occupancy occupancy = inside ? Transfer(0, 0, 1) : Transfer(0, 0, 0, 1);
+      occupancy.sender = sender;
+      return occupancy;
+    };
+    const TaskId a = o.Add("a", 1e-3, transfer(sender_a));
+    const TaskId b = o.Add("b", 1e-3, transfer(sender_b));
+    o.Run();
+    EXPECT_NEAR(o.Took(a), o.Took(b), 1e-9);
+    return o.Took(a);
+  };
+  constexpr RankId kBoth = kNoId<RankId>;  // a ring
+  for (const bool inside : {true, false}) {
+    EXPECT_NEAR(took(kHere, kThere, inside), 1e-3, 1e-9);
+    EXPECT_NEAR(took(kHere, kHere, inside), 2e-3, 1e-9);
+    EXPECT_NEAR(took(kThere, kThere, inside), 2e-3, 1e-9);
+    EXPECT_NEAR(took(kHere, kBoth, inside), 2e-3, 1e-9);
+    EXPECT_NEAR(took(kBoth, kThere, inside), 2e-3, 1e-9);
+  }
+}
+
+// One out, one in, and a ring beside them: a half of each direction for the ring, which leaves the
+// other half to either.
+TEST(LinkShare, ARingTakesItsPartOfBothDirections) {
+  Overlap o(Round());
+  Occupancy out = Transfer(0, 0, 1), in = Transfer(0, 0, 1);
+  out.sender = RankId{0};
+  in.sender = RankId{1};
+  const TaskId ring = o.Add("ring", 1e-3, Transfer(0, 0, 1));
+  const TaskId send = o.Add("send", 1e-3, out), receive = o.Add("receive", 1e-3, in);
+  o.Run();
+  for (const TaskId task : {ring, send, receive}) EXPECT_NEAR(o.Took(task), 2e-3, 1e-9);
+}
+
 // ---- (4), (5) what is left ----
 
 TEST(Residual, GrowsWithTheRateOfTheCollective) {

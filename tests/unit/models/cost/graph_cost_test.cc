@@ -117,6 +117,24 @@ TEST(PriceGraph, AsksTheJobsAlgorithm) {
   EXPECT_EQ(hierarchical.choices[WorkId{0}].algorithm, "hierarchical");
 }
 
+// The sender of a transfer is a global rank, the link's user a simulated one: 2 is the second here.
+TEST(PriceGraph, KnowsWhoSends) {
+  TaskGraphBuilder builder;
+  const GroupId group = builder.AddGroup({"pp", "neighbouring stages", {0, 2}});
+  for (const std::int32_t sender : {2, 0, -1}) {
+    CollectiveWork work{CollectiveOp::kSendRecv, DType::kBf16, {1'000'000}, group};
+    work.sender = sender;
+    builder.AddWork(work);
+  }
+  builder.AddRank({.global_rank = 0});
+  builder.AddRank({.global_rank = 2});
+  const GraphCosts priced = PriceGraph(std::move(builder).Build(), Job());
+  EXPECT_EQ(priced.occupancy[WorkId{0}].sender, RankId{1});
+  EXPECT_EQ(priced.occupancy[WorkId{1}].sender, RankId{0});
+  EXPECT_EQ(priced.occupancy[WorkId{2}].sender, kNoId<RankId>);
+  EXPECT_EQ(priced.costs[WorkId{0}].isolated, priced.costs[WorkId{2}].isolated);
+}
+
 // The job's choice is one of all_reduce: a broadcast goes around the ring, 100 ms once.
 TEST(PriceGraph, OtherCollectivesUseTheRing) {
   JobSpec job = Job();

@@ -40,14 +40,16 @@ std::vector<Moves> CallsOf(const PipelineProgram& program, std::int32_t rank, st
 // forward and a backward, the last ones do.
 TEST(PipelineProgram, BothEndsOfACallMoveTheSame) {
   for (const PipelineRuntime runtime : {PipelineRuntime::kPytorch, PipelineRuntime::kMegatron}) {
-    for (std::int32_t p = 2; p <= 6; ++p) {
-      for (std::int32_t m = 1; m <= 9; ++m) {
-        const PipelineSchedule schedule =
-            FindSchedule("1f1b")->Make({.ranks = p, .microbatches = m});
-        const PipelineProgram program = PlanPipeline({.runtime = runtime}, schedule);
-        for (std::int32_t r = 0; r + 1 < p; ++r) {
-          EXPECT_EQ(CallsOf(program, r, r + 1, false), CallsOf(program, r + 1, r, true))
-              << "ranks " << p << ", micro-batches " << m << ", edge " << r;
+    for (const char* name : {"1f1b", "gpipe"}) {
+      for (std::int32_t p = 2; p <= 6; ++p) {
+        for (std::int32_t m = 1; m <= 9; ++m) {
+          const PipelineSchedule schedule =
+              FindSchedule(name)->Make({.ranks = p, .microbatches = m});
+          const PipelineProgram program = PlanPipeline({.runtime = runtime}, schedule);
+          for (std::int32_t r = 0; r + 1 < p; ++r) {
+            EXPECT_EQ(CallsOf(program, r, r + 1, false), CallsOf(program, r + 1, r, true))
+                << name << ", ranks " << p << ", micro-batches " << m << ", edge " << r;
+          }
         }
       }
     }

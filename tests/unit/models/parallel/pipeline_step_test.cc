@@ -156,23 +156,70 @@ INSTANTIATE_TEST_SUITE_P(Schedules, AgreesWithReplay, ::testing::ValuesIn(Cases(
 
 // ---- The bubble of a step is the closed form ----
 
-// Fill and drain of 1F1B: (p-1)(tF+tB) = 3 x (1 + 2) units on every rank (GPipe and Megatron-LM
-// papers), whichever runtime sends.
-TEST(PipelineStep, BubbleIsTheClosedFormOnEveryRank) {
+// Both ends of a transfer know who sends; of one in both directions, nobody alone.
+TEST(PipelineStep, ATransferKnowsItsSender) {
   for (const PipelineRuntime runtime : {PipelineRuntime::kPytorch, PipelineRuntime::kMegatron}) {
-    const JobSpec job = PipelineJob("1f1b", {.ranks = 4, .microbatches = 8}, runtime);
-    const PipelineRun run = RunPipeline(job, {1, 1, 1, 0});
-    TaskCosts costs(run.graph.work_count());
+    const JobSpec job = PipelineJob("1f1b", {.ranks = 4, .microbatches = 6}, runtime);
+    const PipelineRun run = RunPipeline(job, {1, 1, 1, 1});
+    int one_way = 0, both = 0;
     for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
-      costs[run.graph.work_id(t)].isolated = run.timeline.end[t] - run.timeline.start[t];
+      const auto* work = std::get_if<CollectiveWork>(&run.graph.work(t));
+      if (work == nullptr) continue;
+      const std::string& name = run.graph.label(t).name;
+      const std::int32_t own = run.graph.rank_info(run.graph.rank(t)).global_rank;
+      if (name.find(" + ") != std::string::npos) {
+        EXPECT_EQ(work->sender, -1) << name;
+        ++both;
+        continue;
+      }
+      EXPECT_EQ(work->sender == own, name.rfind("send ", 0) == 0) << name;
+      EXPECT_GE(work->sender, 0) << name;
+      ++one_way;
     }
-    for (const RankId rank : AllIds<RankId>(run.graph.rank_count())) {
-      EXPECT_EQ(run.graph.rank_info(rank).name, "pp " + std::to_string(Index(rank)));
-      const RankAccount account =
-          AccountRank(run.graph, costs, run.timeline, rank, {kStepBegin, run.timeline.makespan});
-      EXPECT_EQ(account.bubble, kVecUnit * 9) << Index(rank);
-      EXPECT_EQ(account.compute, kVecUnit * (8 * 3)) << Index(rank);
-      EXPECT_EQ(account.step, account.compute + account.bubble) << Index(rank);
+    EXPECT_GT(one_way, 0);
+    EXPECT_GT(both, 0);
+  }
+}
+
+struct BubbleCase {
+  std::string schedule;
+  ScheduleShape shape;
+  PipelineRuntime runtime;
+};
+
+// Fill and drain take (p-1)(tF+tB) of a chunk on every rank, which has m passes in each of its v
+// chunks: (p-1) / (m v) of what it computes (GPipe and Megatron-LM papers). Whichever runtime
+// sends, and wherever a rank waits in the end: for the end of the step, or in the norm of all
+// gradients.
+TEST(PipelineStep, BubbleIsTheClosedFormOnEveryRank) {
+  constexpr PipelineRuntime kPytorch = PipelineRuntime::kPytorch;
+  constexpr PipelineRuntime kMegatron = PipelineRuntime::kMegatron;
+  const std::vector<BubbleCase> cases = {{"1f1b", {4, 1, 8}, kPytorch},
+                                         {"1f1b", {4, 1, 8}, kMegatron},
+                                         {"gpipe", {4, 1, 8}, kPytorch},
+                                         {"gpipe", {3, 1, 5}, kPytorch},
+                                         {"interleaved_1f1b", {4, 2, 8}, kPytorch},
+                                         {"megatron_interleaved", {4, 2, 8, 4}, kMegatron}};
+  for (const auto& [schedule, shape, runtime] : cases) {
+    for (const bool clips : {false, true}) {
+      JobSpec job = PipelineJob(schedule, shape, runtime);
+      job.plan.clip_gradients = clips;
+      const PipelineRun run = RunPipeline(job, {1, 1, 1, 0});
+      TaskCosts costs(run.graph.work_count());
+      for (const TaskId t : AllIds<TaskId>(run.graph.task_count())) {
+        costs[run.graph.work_id(t)].isolated =
+            run.timeline.end[t] - TransferStart(run.graph, run.timeline, t);
+      }
+      for (const RankId rank : AllIds<RankId>(run.graph.rank_count())) {
+        EXPECT_EQ(run.graph.rank_info(rank).name, "pp " + std::to_string(Index(rank)));
+        const RankAccount account =
+            AccountRank(run.graph, costs, run.timeline, rank, {kStepBegin, run.timeline.makespan});
+        EXPECT_EQ(account.compute, kVecUnit * (shape.microbatches * shape.chunks * 3)) << schedule;
+        EXPECT_EQ(account.bubble * (shape.microbatches * shape.chunks),
+                  account.compute * (shape.ranks - 1))
+            << schedule << Index(rank) << clips;
+        EXPECT_EQ(account.step, account.compute + account.bubble) << schedule << Index(rank);
+      }
     }
   }
 }

@@ -92,6 +92,25 @@ TEST(StepContext, NamesAJobWithoutAName) {
   EXPECT_THAT(ContextOf(resolved).job, AllOf(HasSubstr("gpt2"), HasSubstr("ddp"), HasSubstr("8")));
 }
 
+// 1F1B keeps min(m, p - stage) micro-batches (Megatron-LM, arXiv 2104.04473), on whichever copy of
+// the stage.
+TEST(InFlight, IsTheSchedulesOwn) {
+  for (const std::string microbatches : {"8", "3"}) {
+    for (const std::string ranks : {"folded", "all"}) {
+      const std::vector<std::string> sets = {"plan.pipeline_parallel=4", "simulate.ranks=" + ranks,
+                                             "plan.pipeline.schedule=1f1b",
+                                             "batch.gradient_accumulation_steps=" + microbatches};
+      const StepReport report = RunStep(testing::LoadShipped("gpt2_ddp_8xa100", sets)).report;
+      ASSERT_EQ(report.in_flight.size(), ranks == "all" ? 8u : 4u);
+      for (std::size_t i = 0; i < report.in_flight.size(); ++i) {
+        const int stage = report.rank_infos[i].name.back() - '0';
+        EXPECT_EQ(report.in_flight[i], std::min(std::stoi(microbatches), 4 - stage)) << i;
+      }
+    }
+  }
+  EXPECT_TRUE(RunStep(testing::LoadShipped("gpt2_ddp_8xa100")).report.in_flight.empty());
+}
+
 // A job without communication has no links to doubt.
 TEST(AddTrust, SpeaksOfWhatTheJobUses) {
   const auto confidence = [](const std::vector<std::string>& sets) {

@@ -33,9 +33,10 @@ class CollectiveReportTest : public testing::Test {
     const Sketched built = sketch_.Build();
     const Timeline timeline = Simulate(built.graph, built.costs);
     const RankActivity activity = ObserveRanks(built.graph, timeline).front();
+    const IdVector<WorkId, CollectiveChoice> choices;
+    const CollectiveFacts facts(built.graph, timeline, choices, {kStepBegin, timeline.makespan});
     std::map<std::string, std::string> causes;
-    for (const CollectiveReport& report : ReportCollectives(
-             built.graph, timeline, {}, activity, RankId{0}, {kStepBegin, timeline.makespan})) {
+    for (const CollectiveReport& report : ReportCollectives(facts, activity)) {
       causes[report.name] = report.cause;
     }
     return causes;
@@ -145,6 +146,19 @@ TEST_F(CollectiveReportTest, WaitsForASlowRank) {
       sketch_.Transfer(sketch_.Stream(1, "nccl"), 4us, Site::kGradientReduce, "there", {late});
   sketch_.Meet({here, there});
   EXPECT_EQ(Causes().at("here"), "waits for the slowest rank: 19.0 us");
+}
+
+// The same between two stages of a pipeline: a bubble.
+TEST_F(CollectiveReportTest, WaitsForAnotherStage) {
+  const StreamId first = sketch_.Stream(0, "pp"), second = sketch_.Stream(1, "pp");
+  sketch_.Meet({sketch_.Transfer(first, 0us, Site::kPipelineTransfer, "p2p"),
+                sketch_.Transfer(second, 0us, Site::kPipelineTransfer, "p2p")});
+  const TaskId here = Reduce("here", 4us, {Kernel(Phase::kBackward, 1us)});
+  const TaskId late = sketch_.Compute(sketch_.Stream(1, "compute"), 20us);
+  const TaskId there =
+      sketch_.Transfer(sketch_.Stream(1, "nccl"), 4us, Site::kGradientReduce, "there", {late});
+  sketch_.Meet({here, there});
+  EXPECT_EQ(Causes().at("here"), "bubble: waits 19.0 us for other stages");
 }
 
 }  // namespace

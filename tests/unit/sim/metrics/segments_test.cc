@@ -199,6 +199,55 @@ TEST_F(SegmentsTest, AWaitingPipelineTransferIsABubble) {
             "12-22 compute f1\n");
 }
 
+// The drain: a stage that has done its part waits in a collective of all stages, for another stage
+// (bubble) and then for the other copy of the model (peer wait).
+//
+//   copy 0  stage 0  | a 9         | norm .... |      stage 1  | b 4 | norm .......... |
+//   copy 1  stage 0  | c 12           | norm . |      stage 1  | d 4 | norm .......... |
+TEST_F(SegmentsTest, WaitingForAnotherStageIsABubbleForAnotherCopyIsNot) {
+  std::vector<TaskId> norms;
+  const std::vector<Duration> times = {9us, 4us, 12us, 4us};
+  for (std::uint32_t copy : {0u, 1u}) {
+    std::vector<TaskId> sends;
+    for (std::uint32_t stage : {0u, 1u}) {
+      const std::uint32_t rank = 2 * copy + stage;
+      const StreamId x = sketch_.Stream(rank, "x");
+      sends.push_back(sketch_.Transfer(sketch_.Stream(rank, "pp"), 0us, Site::kPipelineTransfer));
+      const TaskId last = sketch_.Compute(x, times[rank], "k");
+      norms.push_back(
+          sketch_.Transfer(sketch_.Stream(rank, "norm"), 1us, Site::kOptimizer, "norm", {last}));
+    }
+    sketch_.Meet(sends);
+  }
+  sketch_.Meet(norms);
+  EXPECT_EQ(SegmentsOf(0), "0-9 compute k\n9-12 peer_wait norm\n12-13 exposed:optimizer norm\n");
+  EXPECT_EQ(SegmentsOf(1),
+            "0-4 compute k\n"
+            "4-9 bubble norm\n"
+            "9-12 peer_wait norm\n"
+            "12-13 exposed:optimizer norm\n");
+  EXPECT_EQ(SegmentsOf(2), "0-12 compute k\n12-13 exposed:optimizer norm\n");
+  EXPECT_EQ(SegmentsOf(3), "0-4 compute k\n4-12 bubble norm\n12-13 exposed:optimizer norm\n");
+}
+
+// Transfers over an edge each make one pipeline of their ranks.
+TEST_F(SegmentsTest, PipelineTransfersConnectItsStages) {
+  for (const std::uint32_t rank : {0u, 1u, 2u, 3u, 4u})
+    sketch_.Compute(sketch_.Stream(rank, "x"), 1us);
+  const auto connect = [&](std::uint32_t a, std::uint32_t b) {
+    sketch_.Meet({sketch_.Transfer(sketch_.Stream(a, "pp"), 1us, Site::kPipelineTransfer),
+                  sketch_.Transfer(sketch_.Stream(b, "pp"), 1us, Site::kPipelineTransfer)});
+  };
+  connect(2, 4);
+  connect(4, 0);
+  connect(4, 0);
+  const std::vector<RankTasks> ranks = TasksByRank(sketch_.Build().graph);
+  for (const std::size_t rank : {0u, 2u, 4u}) {
+    EXPECT_EQ(ranks[rank].pipeline, (std::vector<RankId>{RankId{0}, RankId{2}, RankId{4}})) << rank;
+  }
+  EXPECT_TRUE(ranks[1].pipeline.empty());
+}
+
 // The neighbour's host is the neighbour: to this rank it is a bubble.
 TEST_F(SegmentsTest, TheHostOfANeighbourIsABubble) {
   const TaskId launch = sketch_.Host(sketch_.Stream(0, "host"), 4us, "launch");

@@ -31,8 +31,9 @@ class SlackTest : public testing::Test {
     const Sketched built = sketch_.Build();
     const Timeline timeline = Simulate(built.graph, built.costs);
     const RankActivity activity = ObserveRanks(built.graph, timeline).front();
-    for (const CollectiveReport& report : ReportCollectives(
-             built.graph, timeline, {}, activity, RankId{0}, {kStepBegin, timeline.makespan})) {
+    const IdVector<WorkId, CollectiveChoice> choices;
+    const CollectiveFacts facts(built.graph, timeline, choices, {kStepBegin, timeline.makespan});
+    for (const CollectiveReport& report : ReportCollectives(facts, activity)) {
       if (report.name == name) return report;
     }
     ADD_FAILURE() << "no collective " << name;

@@ -26,13 +26,17 @@ using testing::StepBuilder;
 using testing::TwoRankStep;
 using testing::TwoRankTasks;
 
-std::string TraceText(const SimulatedStep& step) {
+std::string TraceText(const SimulatedStep& step, TraceView view = TraceView::kBoth) {
   std::string text;
-  WriteChromeTrace(step.result(), [&text](std::string_view piece) { text += piece; });
+  Result result = step.result();
+  result.trace_view = view;
+  WriteChromeTrace(result, [&text](std::string_view piece) { text += piece; });
   return text;
 }
 
-json Trace(const SimulatedStep& step) { return json::parse(TraceText(step)); }
+json Trace(const SimulatedStep& step, TraceView view = TraceView::kBoth) {
+  return json::parse(TraceText(step, view));
+}
 
 std::vector<json> Select(const json& trace, const std::string& phase, const std::string& category) {
   std::vector<json> events;
@@ -269,6 +273,37 @@ TEST(ChromeTrace, ExposedTrackNamesTheSiteAndReadersIgnoreIt) {
   EXPECT_EQ(step.report.ranks[0].exposed_total(), Microseconds(40));
 }
 
+// NCCL's view: the kernels as they are resident, and nothing that a profiler does not have.
+TEST(ChromeTrace, NcclsViewHasNoAccount) {
+  const SimulatedStep step = TwoRankStep();
+  const json trace = Trace(step, TraceView::kNccl);
+  EXPECT_TRUE(Select(trace, "X", "exposed").empty());
+  EXPECT_EQ(Select(trace, "X", "kernel"), Select(Trace(step), "X", "kernel"));
+  for (const json& name : Named(trace, "thread_name")) {
+    EXPECT_NE(name.at("args").at("name"), "exposed");
+  }
+}
+
+// By hand (fixture): rank 0 waits from 150 to 180 and from 220 to 250 us, rank 1 for nobody.
+TEST(ChromeTrace, TheTransfersViewHasTheWaitApart) {
+  const SimulatedStep step = TwoRankStep();
+  const json trace = Trace(step, TraceView::kTransfer);
+  const std::vector<json> waits = Select(trace, "X", "wait");
+  ASSERT_EQ(waits.size(), 2u);
+  const std::vector<std::pair<Duration, Duration>> expected = {
+      {Microseconds(150), Microseconds(180)}, {Microseconds(220), Microseconds(250)}};
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    EXPECT_EQ(waits[i].at("pid"), PidOf(0));
+    EXPECT_EQ(waits[i].at("tid"), kNcclStream);
+    EXPECT_FALSE(waits[i].at("args").contains("stream"));
+    EXPECT_EQ(SpanOf(waits[i]).begin, SimTime{expected[i].first});
+    EXPECT_EQ(SpanOf(waits[i]).end, SimTime{expected[i].second});
+  }
+  EXPECT_EQ(waits[0].at("args").at("for"), "all_reduce bucket 0");
+  EXPECT_EQ(ReadLikeHta(trace, 0).communication, Microseconds(30 + 40));
+  EXPECT_EQ(Select(trace, "X", "exposed"), Select(Trace(step), "X", "exposed"));
+}
+
 TEST(ChromeTrace, CountsTheBytesInFlightFromTheTransferOn) {
   const json trace = Trace(TwoRankStep());
   std::vector<std::pair<Duration, int>> values;
@@ -450,6 +485,42 @@ SimulatedStep RandomStep(std::uint32_t seed) {
     }
   }
   return std::move(b).Finish();
+}
+
+// In every view slices of a track follow each other, and what waits and what moves is what is
+// resident.
+TEST(ChromeTrace, SlicesOfATrackDoNotOverlap) {
+  for (std::uint32_t seed = 0; seed < 50; ++seed) {
+    const SimulatedStep step = RandomStep(seed);
+    for (const TraceView view : {TraceView::kBoth, TraceView::kNccl, TraceView::kTransfer}) {
+      const json trace = Trace(step, view);
+      std::map<std::pair<int, int>, std::vector<Interval>> tracks;
+      for (const json& event : trace.at("traceEvents")) {
+        if (event.at("ph") != "X") continue;
+        tracks[{event.at("pid"), event.at("tid")}].push_back(SpanOf(event));
+      }
+      for (auto& [track, spans] : tracks) {
+        std::sort(spans.begin(), spans.end(), [](const Interval& a, const Interval& b) {
+          return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+        });
+        for (std::size_t i = 1; i < spans.size(); ++i) {
+          ASSERT_GE(spans[i].begin, spans[i - 1].end) << seed << " " << track.first;
+        }
+      }
+      for (std::size_t rank = 0; rank < step.report.ranks.size(); ++rank) {
+        std::vector<Interval> waits;
+        for (const json& wait : Select(trace, "X", "wait")) {
+          if (wait.at("pid") == PidOf(rank)) waits.push_back(SpanOf(wait));
+        }
+        EXPECT_EQ(waits.empty() || view == TraceView::kTransfer, true);
+        for (const json& slice : Select(trace, "X", "kernel")) {
+          const bool is_transfer = slice.at("args").contains("site");
+          if (slice.at("pid") == PidOf(rank) && is_transfer) waits.push_back(SpanOf(slice));
+        }
+        ASSERT_EQ(Measure(Union(std::move(waits))), step.report.ranks[rank].communication) << seed;
+      }
+    }
+  }
 }
 
 TEST(ChromeTrace, AgreesWithTheAccountOnRandomSteps) {

@@ -12,6 +12,7 @@
 #include "sim/metrics/metric_table.h"
 #include "sim/report/writer.h"
 #include "tests/support/report_fixture.h"
+#include "tests/support/timeline_fixture.h"
 
 namespace stepsim {
 namespace {
@@ -21,12 +22,17 @@ using testing::HandMadeReport;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string Text(void (*write)(const Result&, const Sink&), const StepReport& report) {
+using Write = void (*)(const Result&, const Sink&);
+
+std::string TextOf(Write write, const Result& result) {
+  std::string text;
+  write(result, [&text](std::string_view piece) { text += piece; });
+  return text;
+}
+std::string Text(Write write, const StepReport& report) {
   const TaskGraph graph;
   const Timeline timeline;
-  std::string text;
-  write({graph, timeline, report}, [&text](std::string_view piece) { text += piece; });
-  return text;
+  return TextOf(write, {graph, timeline, report});
 }
 
 json ResultOf(const StepReport& report) { return json::parse(Text(WriteResultJson, report)); }
@@ -93,6 +99,7 @@ TEST(ResultJson, APipelineHasItsShapeAndItsBubbles) {
   EXPECT_EQ(result.at("ranks").at(0).at("name"), "pp 0");
   EXPECT_DOUBLE_EQ(result.at("ranks").at(0).at("bubble_fraction"), 0.01);  // 8 of 800 ms
   EXPECT_DOUBLE_EQ(result.at("ranks").at(1).at("bubble_fraction"), 0.0);
+  EXPECT_EQ(result.at("ranks").at(0).at("in_flight_chunks"), 2);
   EXPECT_DOUBLE_EQ(result.at("bubble_fraction"), 0.0);  // of the reported rank
   report.context.pipeline->bubble_fraction.reset();
   EXPECT_TRUE(ResultOf(report).at("pipeline").at("closed_form_bubble_fraction").is_null());
@@ -108,6 +115,43 @@ TEST(ResultJson, Collectives) {
       "start_s": 0.61, "transfer_start_s": 0.614, "end_s": 0.7, "hidden_s": 0.005,
       "exposed_s": 0.088, "exposed_wait_s": 0.0, "slack_s": -0.088, "first_use": "optimizer",
       "saved_if_removed_s": 0.088, "cause": "ready last, nothing left to hide behind"})"));
+}
+
+// Each rank's own list, in the fixture's step: rank 0 waits for rank 1 in bucket 0 from 150 to 180
+// us.
+TEST(ResultJson, EachRankHasItsCollectives) {
+  const testing::SimulatedStep step = testing::TwoRankStep();
+  const json result = json::parse(TextOf(WriteResultJson, step.result()));
+  for (const std::size_t rank : {std::size_t{0}, std::size_t{1}}) {
+    const json& collectives = result.at("ranks").at(rank).at("collectives");
+    ASSERT_EQ(collectives.size(), 2u);
+    EXPECT_EQ(collectives.at(0).at("name"), "all_reduce bucket 0");
+    EXPECT_DOUBLE_EQ(collectives.at(0).at("start_s"), rank == 0 ? 150e-6 : 180e-6);
+    EXPECT_DOUBLE_EQ(collectives.at(0).at("transfer_start_s"), 180e-6);
+  }
+  const std::size_t reported = result.at("reported_rank");
+  EXPECT_EQ(result.at("collectives"), result.at("ranks").at(reported).at("collectives"));
+}
+
+// A rank that is alone has them once; so has one of ranks with more than 50,000 in all.
+TEST(ResultJson, ListsOfAllRanksHaveALimit) {
+  const auto has_lists = [](std::int32_t ranks, int transfers) {
+    testing::StepBuilder b;
+    for (std::int32_t r = 0; r < ranks; ++r) {
+      const RankId rank = b.graph.AddRank({.global_rank = r});
+      const StreamId nccl = b.graph.AddStream(rank, "nccl");
+      const WorkId work = b.Price(OpaqueWork{TaskKind::kTransfer, 1}, Duration{1000});
+      const LabelId label = b.graph.AddLabel({.name = "t", .site = Site::kTensorParallel});
+      for (int i = 0; i < transfers; ++i) b.graph.AddTask(work, label, nccl);
+    }
+    const testing::SimulatedStep step = std::move(b).Finish();
+    const json result = json::parse(TextOf(WriteResultJson, step.result()));
+    EXPECT_EQ(result.at("collectives").size(), static_cast<std::size_t>(transfers));
+    return result.at("ranks").at(0).contains("collectives");
+  };
+  EXPECT_FALSE(has_lists(1, 3));
+  EXPECT_TRUE(has_lists(2, 3));
+  EXPECT_FALSE(has_lists(2, 25'001));
 }
 
 TEST(ResultJson, NamesThatAreNoUtf8DoNotSpoilIt) {
@@ -183,6 +227,15 @@ TEST(Markdown, SaysWhenTheJobDoesNotFit) {
   StepReport report = HandMadeReport();
   report.memory.total = {97'000'000'000};
   EXPECT_THAT(Text(WriteMarkdown, report), HasSubstr("| **total: does not fit** | 90.3 GiB |"));
+}
+
+TEST(Markdown, StagesOfAPipeline) {
+  const std::string text = Text(WriteMarkdown, testing::HandMadePipeline());
+  EXPECT_THAT(text,
+              HasSubstr("| stage | compute | exposed | bubble | peer wait | in flight | memory |\n"
+                        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+                        "| pp 0 | 672 ms 84.0% | 96.0 ms 12.0% | 8.00 ms  1.0% | "
+                        "4.00 ms  0.5% | 2 | 54.7 GiB |\n"));
 }
 
 TEST(Markdown, MicrostepsOfAnAccumulatedStep) {

@@ -208,10 +208,17 @@ TEST(TerminalSummary, SeveralRanks) {
 TEST(TerminalSummary, StagesOfAPipeline) {
   StepReport report = testing::HandMadePipeline();
   EXPECT_THAT(TerminalSummary(report, false),
-              HasSubstr("  stage             compute    exposed     bubble  peer wait     memory\n"
-                        "  pp 0               672 ms    96.0 ms    8.00 ms    4.00 ms   54.7 GiB\n"
-                        "  pp 1               680 ms    96.0 ms        0 s    4.00 ms   54.7 GiB\n"
+              HasSubstr("  stage       compute        exposed         bubble      peer wait  in "
+                        "flight    memory\n"
+                        "  pp 0   672 ms 84.0%  96.0 ms 12.0%  8.00 ms  1.0%  4.00 ms  0.5%        "
+                        "  2  54.7 GiB\n"
+                        "  pp 1   680 ms 85.0%  96.0 ms 12.0%      0 s  0.0%  4.00 ms  0.5%        "
+                        "  1  54.7 GiB\n"
                         "  closed form (equal stages): bubble 20.0% = (p-1)(tF+tB)\n"));
+  for (RankAccount& rank : report.ranks) rank.peer_wait = Duration::zero();
+  report.in_flight.clear();
+  EXPECT_THAT(TerminalSummary(report, false),
+              HasSubstr("  stage       compute        exposed         bubble    memory\n"));
   report.ranks[0] = report.ranks[1];
   EXPECT_THAT(TerminalSummary(report, false), Not(HasSubstr("stage  ")));
 }

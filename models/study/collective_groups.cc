@@ -1,0 +1,138 @@
+#include "models/study/collective_groups.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+namespace stepsim {
+namespace {
+
+bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+// The numbers in a name, as written.
+std::vector<std::string> NumbersOf(const std::string& name) {
+  std::vector<std::string> numbers;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (!IsDigit(name[i])) continue;
+    if (i == 0 || !IsDigit(name[i - 1])) numbers.emplace_back();
+    numbers.back() += name[i];
+  }
+  return numbers;
+}
+
+// The first name with each number that differs in the last one as a range: "layers.31..28".
+std::string RangeName(const std::string& first, const std::string& last) {
+  const std::vector<std::string> from = NumbersOf(first), to = NumbersOf(last);
+  std::string name;
+  std::size_t number = 0;
+  for (std::size_t i = 0; i < first.size();) {
+    if (!IsDigit(first[i])) {
+      name += first[i++];
+      continue;
+    }
+    name += from[number];
+    if (number < to.size() && from[number] != to[number]) name += ".." + to[number];
+    i += from[number++].size();
+  }
+  return name;
+}
+
+using Key = std::tuple<std::string, Site, CollectiveOp, std::int64_t, std::string, std::string,
+                       std::string, ExposureCause>;
+Key KeyOf(const CollectiveReport& c) {
+  return {WithoutNumbers(c.name),
+          c.site,
+          c.op,
+          c.bytes.value,
+          c.group,
+          c.algorithm,
+          c.protocol,
+          c.cause_kind};
+}
+
+// What a collective on another rank has in common with one of the group.
+using Alike = std::tuple<std::string, Site, Phase, std::int64_t>;
+Alike AlikeOf(const TaskGraph& graph, TaskId task) {
+  const Label& label = graph.label(task);
+  const auto* work = std::get_if<CollectiveWork>(&graph.work(task));
+  return {WithoutNumbers(label.name), label.site, label.phase,
+          work == nullptr ? 0 : work->bytes.value};
+}
+
+void Add(const CollectiveReport& call, CollectiveGroup* group) {
+  group->exposed += call.exposed_transfer();
+  group->hidden += call.hidden;
+  group->slowed += call.slowed;
+  const bool is_first = group->calls.empty();
+  group->least_slack = is_first ? call.slack : std::min(group->least_slack, call.slack);
+  if (is_first || call.exposed > group->largest->exposed) group->largest = &call;
+  group->calls.push_back(&call);
+}
+
+}  // namespace
+
+std::string WithoutNumbers(const std::string& name) {
+  std::string text;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    if (!IsDigit(name[i])) {
+      text += name[i];
+    } else if (i == 0 || !IsDigit(name[i - 1])) {
+      text += '#';
+    }
+  }
+  return text;
+}
+
+std::vector<CollectiveGroup> GroupCollectives(const StepReport& report) {
+  std::vector<CollectiveGroup> groups;
+  std::map<Key, std::size_t> known;
+  for (const CollectiveReport& call : report.collectives) {  // by start
+    const auto [at, is_new] = known.try_emplace(KeyOf(call), groups.size());
+    if (is_new) groups.emplace_back();
+    Add(call, &groups[at->second]);
+  }
+  for (CollectiveGroup& group : groups) {
+    group.name = RangeName(group.calls.front()->name, group.calls.back()->name);
+  }
+  std::stable_sort(groups.begin(), groups.end(),
+                   [](const auto& a, const auto& b) { return a.exposed > b.exposed; });
+  return groups;
+}
+
+IdVector<TaskId, char> MarkGroup(const TaskGraph& graph, const CollectiveGroup& group) {
+  const RankId rank = graph.rank(group.first().task);
+  std::set<std::pair<LabelId, std::int32_t>> own;  // label and micro-step: of all steps
+  std::set<Alike> alike;
+  for (const CollectiveReport* call : group.calls) {
+    own.insert({graph.label_id(call->task), call->microstep});
+    alike.insert(AlikeOf(graph, call->task));
+  }
+  IdVector<TaskId, char> marked(graph.task_count(), 0);
+  std::map<LabelId, bool> is_alike;
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    if (graph.kind(t) != TaskKind::kTransfer) continue;
+    if (graph.rank(t) == rank) {
+      marked[t] = own.count({graph.label_id(t), graph.position(t).microstep}) > 0 ? 1 : 0;
+      continue;
+    }
+    const auto [at, is_new] = is_alike.try_emplace(graph.label_id(t), false);
+    if (is_new) at->second = alike.count(AlikeOf(graph, t)) > 0;
+    marked[t] = at->second ? 1 : 0;
+  }
+  // A rendezvous vanishes as a whole; the reported rank decides where it takes part.
+  for (std::size_t r = 0; r < graph.rendezvous_count(); ++r) {
+    const auto members = graph.members(RendezvousId{static_cast<std::uint32_t>(r)});
+    char is_marked = 0;
+    for (const TaskId t : members) is_marked = std::max(is_marked, marked[t]);
+    for (const TaskId t : members) {
+      if (graph.rank(t) == rank) is_marked = marked[t];
+    }
+    for (const TaskId t : members) marked[t] = is_marked;
+  }
+  return marked;
+}
+
+}  // namespace stepsim
