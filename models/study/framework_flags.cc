@@ -164,7 +164,10 @@ constexpr std::array kDeepspeed = {
     FlagRow{"plan.zero.stage", "zero_optimization.stage",
             [](Job j) { return Number(j.plan.zero.stage); }},
     FlagRow{"plan.zero.overlap_comm", "zero_optimization.overlap_comm",
-            [](Job j) { return Flag(j.plan.zero.overlaps()); }},
+            [](Job j) {
+              const std::optional<bool>& overlap = j.plan.zero.overlap_comm;
+              return overlap ? Flag(*overlap) : Word("");
+            }},
     FlagRow{"plan.zero.reduce_bucket_size", "zero_optimization.reduce_bucket_size",
             [](Job j) { return Number(j.plan.zero.reduce_bucket_size); }},
     FlagRow{"plan.zero.stage3_prefetch_bucket_size",
