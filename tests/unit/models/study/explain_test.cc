@@ -50,7 +50,7 @@ std::vector<Case> SmallJobs() {
       {"gpt3-6.7b_megatron_32xh100", {}},
       {"mixtral-8x7b_megatron_ep8_64xh100", {}},
       {"llama-3-405b_tp8_pp16_16384xh100",
-       {"plan.pipeline_parallel=4", "nodes=64", "model.transformer.layers=16",
+       {"plan.pipeline_parallel=4", "nodes=64", "model.transformer.layers=30",
         "plan.pipeline.virtual_stages=2", "batch.gradient_accumulation_steps=8"}}};
 }
 
@@ -175,7 +175,7 @@ TEST(Explain, NamesTheBubble) {
   // (p-1)/(m+p-1) = 3/5 of the step is bubble with two micro-batches on four stages.
   const Explanation why =
       ExplainJob("llama-3-405b_tp8_pp16_16384xh100",
-                 {"plan.pipeline_parallel=4", "nodes=64", "model.transformer.layers=16",
+                 {"plan.pipeline_parallel=4", "nodes=64", "model.transformer.layers=30",
                   "plan.pipeline.virtual_stages=1", "plan.pipeline.schedule=1f1b",
                   "batch.gradient_accumulation_steps=2"});
   EXPECT_EQ(why.diagnosis.stall, "bubble");
