@@ -100,8 +100,12 @@ TEST(Flags, NameWhatAFrameworkCannotBeTold) {
   const Changes changes = {"plan.fsdp2.forward_prefetch=2"};
   const ResolvedJob job = testing::LoadShipped("llama-3-8b_fsdp2_16xh100", changes);
   for (const FrameworkFlags& flags : FlagsOf(job.job, changes)) {
-    if (flags.framework == "torchtitan") EXPECT_EQ(flags.unable, changes);
-    if (flags.framework == "PyTorch") EXPECT_TRUE(flags.unable.empty());
+    if (flags.framework == "torchtitan") {
+      EXPECT_EQ(flags.unable, changes);
+    }
+    if (flags.framework == "PyTorch") {
+      EXPECT_TRUE(flags.unable.empty());
+    }
   }
 }
 

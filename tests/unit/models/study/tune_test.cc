@@ -70,7 +70,9 @@ TEST_F(TuneTest, WinnerIsTheFastestThatFitsAndRunsAsSaid) {
   EXPECT_TRUE(winner.fits);
   for (const TunePoint& point : tuned.points) {
     // What is taken back brings 0.2% at most.
-    if (point.fits) EXPECT_LE(winner.seconds, point.seconds * 1.0021) << point.label;
+    if (point.fits) {
+      EXPECT_LE(winner.seconds, point.seconds * 1.0021) << point.label;
+    }
     EXPECT_EQ(point.samples, tuned.points.front().samples) << point.label;
     const StepReport again = TryStep(testing::LoadShipped(kJob, point.changes));
     EXPECT_EQ(again.account().step, point.step) << point.label;
@@ -129,7 +131,9 @@ TEST_F(TuneTest, ShardingLeavesReductionsAsWideAsTheyAre) {
   const JobVariants variants = Variants();
   for (const KnobValue& value : FindKnob("sharding")->values(variants.base().job, {})) {
     const JobSpec job = variants.With(value.changes).job;
-    if (job.plan.strategy == "fsdp2") EXPECT_EQ(job.plan.fsdp2.reduce_dtype, DType::kFp32);
+    if (job.plan.strategy == "fsdp2") {
+      EXPECT_EQ(job.plan.fsdp2.reduce_dtype, DType::kFp32);
+    }
   }
 }
 
@@ -153,7 +157,9 @@ TEST_F(TuneTest, KnobsHaveValuesThatJobsAdmit) {
     }
   }
   for (const Knob& knob : Knobs()) {
-    if (knob.name != "sync") EXPECT_EQ(admitted.count(knob.name), 1u) << knob.name;
+    if (knob.name != "sync") {
+      EXPECT_EQ(admitted.count(knob.name), 1u) << knob.name;
+    }
   }
 }
 
