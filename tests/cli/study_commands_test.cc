@@ -14,6 +14,7 @@ namespace {
 using testing::Answer;
 using testing::Ask;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::ReadAll;
 using Study = testing::Cli;
 using Json = nlohmann::json;
@@ -129,6 +130,27 @@ TEST_F(Study, ATableOnStandardOutputIsAllThereIs) {
   const Answer answer = Ask({"infer", job, "--step-time", "1 s", "--export", "-"});
   EXPECT_EQ(Json::parse(answer.out)["schema"], "stepsim.infer/1");
   EXPECT_THAT(answer.err, HasSubstr("measured"));
+}
+
+// 40 ms are exposed of 40 ms and the compute.
+TEST_F(Study, RunFailsIfAConditionHolds) {
+  const std::string job = Write("job.yaml", kJob);
+  const Answer fine = Ask({"run", job, "--fail-if", "exposed_total_s > 0.041"});
+  EXPECT_EQ(fine.status, kExitSuccess) << fine.err;
+  const Answer failed = Ask({"run", job, "--fail-if", "exposed > 5%", "--fail-if", "step_time > 1h",
+                             "--export", Path("x.json")});
+  EXPECT_EQ(failed.status, kExitCheckFailed);
+  EXPECT_THAT(failed.err, HasSubstr("--fail-if exposed > 5%"));
+  EXPECT_THAT(failed.err, Not(HasSubstr("step_time")));
+  EXPECT_NE(ReadAll(Path("x.json")), "");  // what it is judged by is there
+}
+
+TEST_F(Study, AWrongConditionIsSaidBeforeAnythingIsSimulated) {
+  const std::string job = Write("job.yaml", kJob);
+  const Answer answer = Ask({"run", job, "--fail-if", "exposd > 5%"});
+  EXPECT_EQ(answer.status, kExitInput);
+  EXPECT_EQ(answer.out, "");
+  EXPECT_THAT(answer.err, HasSubstr("exposed"));
 }
 
 }  // namespace

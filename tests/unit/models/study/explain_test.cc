@@ -93,7 +93,9 @@ TEST(Explain, CeilingsAreNoLongerThanTheStep) {
     const Duration step = why.report.account().step;
     for (const Ceiling& ceiling : why.ceilings) EXPECT_LE(ceiling.step, step) << ceiling.what;
     for (const CollectiveGroup& group : why.groups) {
-      if (group.saved) EXPECT_LE(*group.saved, step) << group.name;
+      if (group.saved) {
+        EXPECT_LE(*group.saved, step) << group.name;
+      }
     }
     EXPECT_LE(why.diagnosis.gain, 1);
   }
@@ -149,7 +151,9 @@ TEST(Explain, ActionsAreRanked) {
   ASSERT_GT(gains.size(), 2u);
   for (std::size_t i = 1; i < gains.size(); ++i) {
     EXPECT_GE(gains[i - 1].fits, gains[i].fits);
-    if (gains[i - 1].fits == gains[i].fits) EXPECT_GE(gains[i - 1].gain, gains[i].gain);
+    if (gains[i - 1].fits == gains[i].fits) {
+      EXPECT_GE(gains[i - 1].gain, gains[i].gain);
+    }
   }
   for (const TriedAction& action : gains) EXPECT_GE(action.gain, kLeastGain);
 }

@@ -102,8 +102,7 @@ TEST(Flags, NameWhatAFrameworkCannotBeTold) {
   for (const FrameworkFlags& flags : FlagsOf(job.job, changes)) {
     if (flags.framework == "torchtitan") {
       EXPECT_EQ(flags.unable, changes);
-    }
-    if (flags.framework == "PyTorch") {
+    } else if (flags.framework == "PyTorch") {
       EXPECT_TRUE(flags.unable.empty());
     }
   }
