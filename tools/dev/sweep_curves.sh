@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Where is the valley of the bucket size on each network? Runs configs/sweeps/ddp_bucket_{7b,70b}_*.yaml and writes
-# results/sweeps/: a CSV file, a picture and what the terminal showed of each, and the table of its README.
+# Where is the valley of the bucket size on each network? Runs configs/sweeps/ddp_bucket_7b_*.yaml and
+# ..._70b_*.yaml and writes results/sweeps/: of each a CSV file, a picture and what the terminal shows,
+# and the tables of its README.
 #
 #   tools/dev/sweep_curves.sh [STEPSIM]      default: build/release/bin/stepsim
 #
