@@ -13,6 +13,7 @@ BUILD_PACKAGES=(
 )
 TEST_PACKAGES=(python3 python3-jsonschema python3-yaml libgtest-dev libgmock-dev)
 EVIDENCE_PACKAGES=(python3 python3-matplotlib)  # tools/dev/validate.sh
+# slurm-wlm and munge, for tests/slurm, are not here: as services they would stay on the machine.
 
 # Runs a command quietly; shows what it said only when it fails.
 quietly() {
