@@ -137,8 +137,8 @@ TEST_F(Study, RunFailsIfAConditionHolds) {
   const std::string job = Write("job.yaml", kJob);
   const Answer fine = Ask({"run", job, "--fail-if", "exposed_total_s > 0.041"});
   EXPECT_EQ(fine.status, kExitSuccess) << fine.err;
-  const Answer failed = Ask({"run", job, "--fail-if", "exposed > 5%", "--fail-if", "step_time > 3600s",
-                             "--export", Path("x.json")});
+  const Answer failed = Ask({"run", job, "--fail-if", "exposed > 5%", "--fail-if",
+                             "step_time > 3600s", "--export", Path("x.json")});
   EXPECT_EQ(failed.status, kExitCheckFailed);
   EXPECT_THAT(failed.err, HasSubstr("--fail-if exposed > 5%"));
   EXPECT_THAT(failed.err, Not(HasSubstr("step_time")));
