@@ -30,9 +30,10 @@ struct Flavor {
   std::int64_t layers;
 };
 constexpr std::array kFlavors = {
-    Flavor{"llama3", "8B", "llama-3-8b", 32},      Flavor{"llama3", "70B", "llama-3-70b", 80},
-    Flavor{"llama3", "405B", "llama-3-405b", 126}, Flavor{"llama2", "7B", "llama-2-7b", 32},
-    Flavor{"llama2", "13B", "llama-2-13b", 40},    Flavor{"llama2", "70B", "llama-2-70b", 80},
+    Flavor{"llama3", "8B", "llama-3-8b", 32},        Flavor{"llama3", "70B", "llama-3-70b", 80},
+    Flavor{"llama3", "405B", "llama-3-405b", 126},   Flavor{"llama2", "7B", "llama-2-7b", 32},
+    Flavor{"llama2", "13B", "llama-2-13b", 40},      Flavor{"llama2", "70B", "llama-2-70b", 80},
+    Flavor{"qwen3", "30B-A3B", "qwen3-30b-a3b", 48},
 };
 
 class TorchtitanReader {
@@ -50,6 +51,7 @@ class TorchtitanReader {
     ReadDegrees();
     ReadParallelism();
     ReadTensor();
+    ReadExperts();
     ReadBatch();
     ReadSplit();
     ReadOverlap();
@@ -178,6 +180,17 @@ class TorchtitanReader {
                           "compile.enable = true, as torchtitan asks for it");
     }
     keys_.Set("plan.tensor.overlap", "async_tp", key);
+  }
+
+  // Experts are whole unless the file says otherwise.
+  void ReadExperts() {
+    constexpr std::string_view kTensor = "parallelism.expert_tensor_parallel_degree";
+    if (Degree({"parallelism.expert_parallel_degree"}) == 1) {
+      if (keys_.Find(kTensor) != nullptr) keys_.AddUnused(kTensor, "only with expert parallelism");
+      return;
+    }
+    if (keys_.Find(kTensor) == nullptr) return keys_.Assume("plan.expert.tensor_parallel", "1");
+    keys_.Set("plan.expert.tensor_parallel", Degree({kTensor}), kTensor);
   }
 
   // A pipeline cuts a rank's batch into micro-batches, by default of one sample each.

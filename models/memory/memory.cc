@@ -39,10 +39,9 @@ Bytes ProductWorkspace(const JobSpec& job) {
 }
 
 GradientLife GradientLifeOf(const JobSpec& job) {
-  const Sharding sharding = ShardingOf(job);
   const std::string& strategy = job.plan.strategy;
   const std::int64_t last = job.batch.gradient_accumulation_steps - 1;
-  GradientLife life{.shards = sharding.gradient_shards};
+  GradientLife life;
   if (strategy == "ddp" && job.plan.ddp.gradient_as_bucket_view) {
     life.is_static = life.is_copied = true;
   } else if (strategy == "megatron") {
@@ -61,11 +60,12 @@ GradientLife GradientLifeOf(const JobSpec& job) {
 
 std::vector<std::pair<std::string, Bytes>> StaticMemory(const JobSpec& job,
                                                         const Workload& workload) {
-  const Sharding sharding = ShardingOf(job);
+  const Shardings shardings = ShardingsOf(job);
   const GradientLife life = GradientLifeOf(job);
   const auto states = std::int64_t{OptimizerStates(job.optimizer)};
   Bytes parameters, gradients, optimizer;
   for (const ParameterTensor& tensor : workload.parameters) {
+    const Sharding& sharding = shardings.Of(tensor.is_expert);
     const auto part = [&](DType dtype, std::int64_t shards) {
       return PartOf(tensor, sharding, dtype, shards);
     };
@@ -75,9 +75,9 @@ std::vector<std::pair<std::string, Bytes>> StaticMemory(const JobSpec& job,
     } else {
       parameters += part(is_shared ? sharding.storage : sharding.gather, sharding.shards);
     }
-    if (life.is_static) gradients += part(sharding.gradient, life.shards);
-    optimizer += part(sharding.storage, sharding.OptimizerShards(tensor.is_expert)) *
-                 (is_shared ? states : states + 1);
+    if (life.is_static) gradients += part(sharding.gradient, sharding.gradient_shards);
+    optimizer +=
+        part(sharding.storage, sharding.optimizer_shards) * (is_shared ? states : states + 1);
   }
   return {{"parameters", parameters},
           {"gradients", gradients},
@@ -87,12 +87,13 @@ std::vector<std::pair<std::string, Bytes>> StaticMemory(const JobSpec& job,
 }
 
 Bytes OptimizerWorkspace(const JobSpec& job, const Workload& workload) {
-  const Sharding sharding = ShardingOf(job);
+  const Shardings shardings = ShardingsOf(job);
+  const Sharding& dense = shardings.dense;
   const bool is_adam = job.optimizer == OptimizerKind::kAdamW;
   Bytes all, largest;
   for (const ParameterTensor& tensor : workload.parameters) {
-    const Bytes part =
-        PartOf(tensor, sharding, sharding.storage, sharding.OptimizerShards(tensor.is_expert));
+    const Sharding& sharding = shardings.Of(tensor.is_expert);
+    const Bytes part = PartOf(tensor, sharding, sharding.storage, sharding.optimizer_shards);
     all += part;
     largest = std::max(largest, part);
   }
@@ -102,8 +103,8 @@ Bytes OptimizerWorkspace(const JobSpec& job, const Workload& workload) {
   if (is_adam && job.optimizer_impl == OptimizerImpl::kForeach) workspace += all;
   if (is_adam && job.optimizer_impl == OptimizerImpl::kForLoop) workspace += largest * 2;
   // Megatron casts 16-bit main gradients for the master's step; ZeRO's strategy tells of its own.
-  const bool casts = job.plan.strategy == "megatron" && sharding.has_master &&
-                     sharding.gradient != sharding.storage;
+  const bool casts =
+      job.plan.strategy == "megatron" && dense.has_master && dense.gradient != dense.storage;
   if (casts) workspace += all;
   return workspace;
 }

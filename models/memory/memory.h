@@ -27,7 +27,6 @@ Bytes ProductWorkspace(const JobSpec& job);
 // When does a parameter's gradient take memory of its own? (zero_grad sets gradients to none.)
 struct GradientLife {
   bool is_static = false;            // buffers that live on: part of StaticMemory
-  std::int64_t shards = 1;           // ranks that keep one set together
   std::int64_t first_microstep = 0;  // from whose backward it lives to the end of the optimizer
   // The tensor that backward has made lives until the strategy's hook has copied it.
   bool is_copied = false;

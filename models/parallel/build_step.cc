@@ -184,16 +184,28 @@ class StepBuilder {
 
   StrategyContext ContextOf(const Workload& workload, RankProgram& rank, std::int32_t r,
                             std::int32_t stage) {
-    const Sharding sharding = ShardingOf(plan_.job);
-    const bool is_cut = sharding.shards > 1 && sharding.replicas > 1;
+    const Shardings shardings = ShardingsOf(plan_.job);
+    StrategyContext context{plan_.job, workload, rank, groups_, DenseGroups(shardings.dense, r),
+                            {},        r,        stage};
+    if (plan_.job.plan.has_expert_mesh()) context.experts = ExpertGroups(shardings.experts, r);
+    return context;
+  }
+
+  // HSDP: consecutive ranks hold one copy; ranks a copy apart hold the same shard.
+  ReplicaGroups DenseGroups(const Sharding& sharding, std::int32_t r) {
     const GroupId all = groups_.Gradients(r);
-    // HSDP: consecutive ranks hold one copy; ranks a copy apart hold the same shard.
-    const GroupId shard =
-        is_cut ? groups_.Part(r, sharding.shards, 1, "shard", "one copy of the parameters") : all;
-    const GroupId replicate = is_cut ? groups_.Part(r, sharding.replicas, sharding.shards,
-                                                    "replicate", "the same shard of every copy")
-                                     : all;
-    return {plan_.job, workload, rank, groups_, all, shard, replicate, r, stage};
+    if (sharding.shards == 1 || sharding.replicas == 1) return {all, all, all};
+    return {all, groups_.Part(r, sharding.shards, 1, "shard", "one copy of the parameters"),
+            groups_.Part(r, sharding.replicas, sharding.shards, "replicate",
+                         "the same shard of every copy")};
+  }
+  ReplicaGroups ExpertGroups(const Sharding& sharding, std::int32_t r) {
+    const GroupId all = groups_.ExpertGradients(r);
+    if (sharding.shards == 1 || sharding.replicas == 1) return {all, all, all};
+    return {all,
+            groups_.PartOfExperts(r, sharding.shards, 1, "edp shard", "one copy of the experts"),
+            groups_.PartOfExperts(r, sharding.replicas, sharding.shards, "edp replicate",
+                                  "the same shard of every copy of the experts")};
   }
 
   StepPlan plan_;

@@ -37,12 +37,13 @@ std::string BucketName(const Bucket& bucket, std::size_t index, std::size_t coun
 
 class Ddp : public Strategy {
  public:
-  explicit Ddp(const StrategyContext& context)
+  Ddp(const StrategyContext& context, bool of_experts)
       : plan_(context.job.plan.ddp),
         workload_(context.workload),
-        group_(context.data_parallel),
-        nccl_(context.rank.AddStream("nccl dp")),
-        buckets_(PlanBuckets(plan_, workload_)),
+        group_(of_experts ? context.experts.all : context.dense.all),
+        nccl_(context.rank.AddStream(of_experts ? "nccl edp" : "nccl dp")),
+        of_experts_(of_experts),
+        buckets_(PlanBuckets(plan_, workload_, of_experts)),
         states_(buckets_.size()),
         bucket_of_(workload_.parameters.size()) {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
@@ -56,7 +57,7 @@ class Ddp : public Strategy {
 
   // Buffers follow rank 0 before the forward; a forward after a no_sync forward skips this.
   void BeforeForward(const Moment& moment, std::int32_t unit) override {
-    if (unit != 0 || !plan_.broadcast_buffers) return;
+    if (unit != 0 || !plan_.broadcast_buffers || of_experts_) return;
     if (plan_.no_sync && !moment.is_first_microstep) return;
     RankProgram& rank = moment.rank;
     for (std::int64_t left = workload_.buffers.value; left > 0; left -= kBroadcastChunk) {
@@ -79,7 +80,7 @@ class Ddp : public Strategy {
   }
 
   void GradientReady(const Moment& moment, std::int32_t parameter) override {
-    if (!Reduces(moment) || DelaysToTheEnd()) return;
+    if (!Reduces(moment) || DelaysToTheEnd() || !IsOwn(parameter)) return;
     CopyIntoBucket(moment.rank, parameter);
     --states_[bucket_of_[static_cast<std::size_t>(parameter)]].missing;
     LaunchReadyBuckets(moment.rank);
@@ -107,6 +108,9 @@ class Ddp : public Strategy {
   }
 
  private:
+  bool IsOwn(std::int32_t p) const {
+    return workload_.parameters[static_cast<std::size_t>(p)].is_expert == of_experts_;
+  }
   bool Reduces(const Moment& moment) const { return !plan_.no_sync || moment.is_last_microstep; }
   // The first iteration of a static graph records how often each hook fires and reduces nothing
   // before the end of backward.
@@ -213,6 +217,7 @@ class Ddp : public Strategy {
   const Workload& workload_;
   GroupId group_;
   StreamId nccl_;
+  const bool of_experts_;
   StreamId hook_ = kNoId<StreamId>;
   std::vector<Bucket> buckets_;         // in launch order
   std::vector<BucketState> states_;     // of the current backward
@@ -222,10 +227,37 @@ class Ddp : public Strategy {
   StreamEvent usage_map_;
 };
 
+// Experts that are dealt out are a module of their own, with a process group of its own.
+class DdpWithExperts : public Strategy {
+ public:
+  explicit DdpWithExperts(const StrategyContext& context)
+      : dense_(context, /*of_experts=*/false), experts_(context, /*of_experts=*/true) {}
+
+  void BeforeForward(const Moment& moment, std::int32_t unit) override {
+    dense_.BeforeForward(moment, unit);
+  }
+  void AfterForward(const Moment& moment, std::int32_t unit) override {
+    dense_.AfterForward(moment, unit);
+    experts_.AfterForward(moment, unit);
+  }
+  void GradientReady(const Moment& moment, std::int32_t parameter) override {
+    dense_.GradientReady(moment, parameter);
+    experts_.GradientReady(moment, parameter);
+  }
+  void AfterLastBackward(const Moment& moment) override {
+    dense_.AfterLastBackward(moment);
+    experts_.AfterLastBackward(moment);
+  }
+
+ private:
+  Ddp dense_, experts_;
+};
+
 }  // namespace
 
 std::unique_ptr<Strategy> MakeDdp(const StrategyContext& context) {
-  return std::make_unique<Ddp>(context);
+  if (context.job.plan.has_expert_mesh()) return std::make_unique<DdpWithExperts>(context);
+  return std::make_unique<Ddp>(context, /*of_experts=*/false);
 }
 
 }  // namespace stepsim

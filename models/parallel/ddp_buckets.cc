@@ -78,9 +78,16 @@ std::vector<Bytes> BucketLimits(const DdpPlan& plan) {
   return {FromMiB(plan.first_bucket_mb.value_or(default_first)), cap};
 }
 
-std::vector<Bucket> PlanBuckets(const DdpPlan& plan, const Workload& workload) {
+std::vector<Bucket> PlanBuckets(const DdpPlan& plan, const Workload& workload, bool of_experts) {
   std::vector<std::int32_t> registration(workload.parameters.size());
   std::iota(registration.begin(), registration.end(), 0);
+  std::vector<std::int32_t> arrival = workload.ArrivalOrder();
+  const auto is_other = [&](std::int32_t p) {
+    return workload.parameters[static_cast<std::size_t>(p)].is_expert != of_experts;
+  };
+  for (std::vector<std::int32_t>* order : {&registration, &arrival}) {
+    order->erase(std::remove_if(order->begin(), order->end(), is_other), order->end());
+  }
   if (plan.find_unused_parameters && !plan.static_graph) {
     std::vector<Bucket> buckets = AssignBuckets(
         workload.parameters, registration, BucketLimits(plan), /*sort_by_smallest_index=*/true);
@@ -92,7 +99,7 @@ std::vector<Bucket> PlanBuckets(const DdpPlan& plan, const Workload& workload) {
     return AssignBuckets(workload.parameters, registration, std::span(&unlimited, 1),
                          /*sort_by_smallest_index=*/true);
   }
-  return AssignBuckets(workload.parameters, workload.ArrivalOrder(), BucketLimits(plan),
+  return AssignBuckets(workload.parameters, arrival, BucketLimits(plan),
                        /*sort_by_smallest_index=*/false);
 }
 

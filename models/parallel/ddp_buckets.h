@@ -35,6 +35,7 @@ std::vector<Bytes> BucketLimits(const DdpPlan& plan);
 
 // The buckets of one iteration in launch order: rebuilt from the arrival order of the gradients, or
 // as constructed (first iteration; find_unused_parameters without static_graph).
-std::vector<Bucket> PlanBuckets(const DdpPlan& plan, const Workload& workload);
+std::vector<Bucket> PlanBuckets(const DdpPlan& plan, const Workload& workload,
+                                bool of_experts = false);
 
 }  // namespace stepsim

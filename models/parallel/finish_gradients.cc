@@ -111,7 +111,8 @@ std::vector<std::int32_t> FinishGradients::ExpertModelPeers() const {
 std::vector<GroupId> FinishGradients::NormGroups() {
   constexpr const char* kName = "norm";
   const Mesh& mesh = groups_.mesh();
-  const Sharding sharding = ShardingOf(job_);
+  const Shardings shardings = ShardingsOf(job_);
+  const Sharding& sharding = shardings.dense;
   const GroupId model =
       groups_.Of(mesh.Peers(global_rank_, {MeshAxis::kTensor, MeshAxis::kPipeline}), kName,
                  "one copy of the network");
@@ -126,27 +127,35 @@ std::vector<GroupId> FinishGradients::NormGroups() {
       return {groups_.Of(WithModelPeers(rank_.graph().group(owners).ranks), kName,
                          "all that share the optimizer's states out")};
     }
-    if (!job_.plan.has_expert_mesh()) return {model};
-    return {model, groups_.Of(ExpertModelPeers(), "expert norm", "one copy of the experts")};
   }
   if (Uses(job_, "zero")) return {groups_.Gradients(global_rank_), model};
-  if (sharding.gradient_shards == 1) return {model};
-  return {groups_.Part(global_rank_, sharding.shards, 1, "shard", "one copy of the parameters"),
-          groups_.Of(mesh.Peers(global_rank_, {MeshAxis::kTensor}), "tp", "tensor parallel"),
-          groups_.Of(mesh.Peers(global_rank_, {MeshAxis::kPipeline}), kName, "all stages")};
+  std::vector<GroupId> groups = {model};
+  if (sharding.gradient_shards > 1) {
+    groups = {groups_.Part(global_rank_, sharding.shards, 1, "shard", "one copy of the parameters"),
+              groups_.Of(mesh.Peers(global_rank_, {MeshAxis::kTensor}), "tp", "tensor parallel"),
+              groups_.Of(mesh.Peers(global_rank_, {MeshAxis::kPipeline}), kName, "all stages")};
+  }
+  if (!job_.plan.has_expert_mesh()) return groups;
+  if (shardings.experts.gradient_shards > 1) {
+    groups.push_back(groups_.PartOfExperts(global_rank_, shardings.experts.gradient_shards, 1,
+                                           "expert shard", "one copy of the experts' parameters"));
+  }
+  groups.push_back(groups_.Of(ExpertModelPeers(), "expert norm", "one copy of the experts"));
+  return groups;
 }
 
 // Each rank takes the norm of what it keeps, a number is summed over all, and the gradients are
 // scaled.
 void FinishGradients::Clip() {
-  const Sharding sharding = ShardingOf(job_);
+  const Shardings shardings = ShardingsOf(job_);
+  const Sharding& sharding = shardings.dense;
   std::int64_t dense = 0, experts = 0;
   for (const Workload* stage : stages_) {
     for (const ParameterTensor& p : stage->parameters)
       (p.is_expert ? experts : dense) += p.elements;
   }
   const auto part = [&](std::int64_t elements, bool of_expert) {
-    return CeilDiv(elements, sharding.OptimizerShards(of_expert));
+    return CeilDiv(elements, shardings.Of(of_expert).optimizer_shards);
   };
   const std::int64_t kept = part(dense, false) + part(experts, true);
   const Bytes bytes = SizeOf(sharding.gradient, kept);

@@ -18,26 +18,32 @@ Fsdp2Gathers::Fsdp2Gathers(const StrategyContext& context, const ShardGroups& gr
     : rank_(context.rank),
       plan_(context.job.plan.fsdp2),
       is_ideal_(context.job.plan.ideal),
-      sharding_(ShardingOf(context.job)),
+      has_own_streams_(!plan_.unshard_async_op || is_ideal_),
+      shardings_(ShardingsOf(context.job)),
       resharding_(ReshardingOf(context.job)),
       groups_(groups),
       reshards_(groups.groups.size(), resharding_.groups ? 1 : 0),
       states_(groups.groups.size()) {
   reshards_[kRoot] = resharding_.root ? 1 : 0;
   MarkKept(plan_.keep_after_forward, context.workload);
-  const bool uses_own_streams = !plan_.unshard_async_op || is_ideal_;
-  whole_.group = context.shard;
-  // The hardware queues of a ceiling are those of what it is a ceiling for.
-  whole_.copy_in = uses_own_streams ? rank_.AddStream("all_gather copy-in", !plan_.unshard_async_op)
-                                    : rank_.compute();
-  whole_.gather = rank_.AddStream(uses_own_streams ? "all_gather" : "nccl shard");
-  whole_.communicator = communicator_ = rank_.AddCommunicator("communicator shard");
+  whole_ = MakeRoute(context.dense.shard, "shard");
+  if (context.job.plan.has_expert_mesh()) experts_ = MakeRoute(context.experts.shard, "edp shard");
   if (resharding_.size == 0) return;
-  small_ = whole_;
-  small_.group = context.groups.Part(context.global_rank, resharding_.size, 1, "reshard",
-                                     "a copy between forward and backward");
-  small_.communicator = rank_.AddCommunicator("communicator reshard");
-  if (!uses_own_streams) small_.gather = rank_.AddStream("nccl reshard");
+  const GroupId few = context.groups.Part(context.global_rank, resharding_.size, 1, "reshard",
+                                          "a copy between forward and backward");
+  small_ = MakeRoute(few, "reshard");
+}
+
+// All groups share the streams of gathers; with unshard_async_op each process group has its own.
+// The hardware queues of a ceiling are those of what it is a ceiling for.
+Fsdp2Gathers::Route Fsdp2Gathers::MakeRoute(GroupId group, const std::string& name) const {
+  Route route{group, rank_.compute(), {}, {}};
+  if (has_own_streams_) {
+    route.copy_in = rank_.AddStream("all_gather copy-in", !plan_.unshard_async_op);
+  }
+  route.gather = rank_.AddStream(has_own_streams_ ? "all_gather" : "nccl " + name);
+  route.communicator = rank_.AddCommunicator("communicator " + name);
+  return route;
 }
 
 void Fsdp2Gathers::MarkKept(const std::vector<std::string>& kept, const Workload& workload) {
@@ -50,7 +56,8 @@ void Fsdp2Gathers::MarkKept(const std::vector<std::string>& kept, const Workload
 }
 
 Bytes Fsdp2Gathers::Unsharded(std::size_t g) const {
-  return SizeOf(sharding_.gather, PaddedElements(GroupAt(g).elements, sharding_.shards));
+  const Sharding& sharding = ShardingOf(g);
+  return SizeOf(sharding.gather, PaddedElements(GroupAt(g).elements, sharding.shards));
 }
 
 bool Fsdp2Gathers::IsSkipped(std::size_t g) const {
@@ -71,12 +78,10 @@ void Fsdp2Gathers::BeginForward(const Moment& moment) {
 void Fsdp2Gathers::GatherBeforehand() {
   rank_.LaunchBeforehand(true);
   for (std::size_t g = 0; g < states_.size(); ++g) Unshard(g, Direction::kForward);
-  if (resharding_.size == 0 && sharding_.shards > 1) {
-    for (std::size_t i = states_.size(); i-- > 0;) {
-      const std::size_t g = i + 1 < states_.size() ? i + 1 : kRoot;  // the root first
-      if (GathersInBackward(g) && GroupAt(g).elements > 0) {
-        states_[g].gathered_for_backward = Gather(g, /*is_resharded=*/false);
-      }
+  for (const std::size_t g : groups_.backward) {
+    if (resharding_.size > 0 || ShardingOf(g).shards == 1) continue;
+    if (GathersInBackward(g) && GroupAt(g).elements > 0) {
+      states_[g].gathered_for_backward = Gather(g, /*is_resharded=*/false);
     }
   }
   rank_.LaunchBeforehand(false);
@@ -85,8 +90,7 @@ void Fsdp2Gathers::GatherBeforehand() {
 // The smaller copies are made behind each forward.
 void Fsdp2Gathers::GatherReshardedBeforehand() {
   rank_.LaunchBeforehand(true);
-  for (std::size_t i = states_.size(); i-- > 0;) {
-    const std::size_t g = i + 1 < states_.size() ? i + 1 : kRoot;
+  for (const std::size_t g : groups_.backward) {
     if (GathersInBackward(g)) Unshard(g, Direction::kBackward);
   }
   rank_.LaunchBeforehand(false);
@@ -103,22 +107,23 @@ void Fsdp2Gathers::Unshard(std::size_t g, Direction direction) {
     }
   }
   state.is_from_resharded = state.form == Form::kResharded;
-  state.gathered = sharding_.shards == 1 ? StreamEvent{} : Gather(g, state.is_from_resharded);
+  state.gathered = ShardingOf(g).shards == 1 ? StreamEvent{} : Gather(g, state.is_from_resharded);
 }
 
 // The shards are cast and packed into the gather's output, then gathered in place.
 StreamEvent Fsdp2Gathers::Gather(std::size_t g, bool is_resharded) {
   const std::string& name = GroupAt(g).name;
-  const Route& route = is_resharded ? small_ : whole_;
+  const Route& route = is_resharded ? small_ : GroupAt(g).is_expert ? experts_ : whole_;
+  const Sharding& sharding = ShardingOf(g);
   const std::int64_t elements = GroupAt(g).elements;
-  const Bytes stored = is_resharded ? Resharded(g) : sharding_.ShardOf(elements, sharding_.storage);
-  const Bytes packed = is_resharded ? Resharded(g) : sharding_.ShardOf(elements, sharding_.gather);
+  const Bytes stored = is_resharded ? Resharded(g) : sharding.ShardOf(elements, sharding.storage);
+  const Bytes packed = is_resharded ? Resharded(g) : sharding.ShardOf(elements, sharding.gather);
   if (is_resharded) WaitWithGathers(states_[g].resharded);
   const TaskId copied = rank_.Launch(route.copy_in, CopyWork(stored, packed), "copy_in " + name);
   rank_.graph().AddMemoryEvent(copied, /*at_end=*/false, "gather_buffers", Unsharded(g));
   rank_.Wait(route.gather, rank_.Record(route.copy_in));
   rank_.LaunchCollective(route.gather,
-                         {CollectiveOp::kAllGather, sharding_.gather, Unsharded(g), route.group},
+                         {CollectiveOp::kAllGather, sharding.gather, Unsharded(g), route.group},
                          "all_gather " + name, Site::kParameterGather, route.communicator);
   return rank_.Record(route.gather);
 }
@@ -129,9 +134,9 @@ void Fsdp2Gathers::WaitForUnshard(std::size_t g, Direction direction) {
   if (!state.gathered) return;
   ReleaseOutput();
   rank_.Wait(rank_.compute(), *state.gathered);
-  const Bytes read = sharding_.shards == 1
-                         ? sharding_.ShardOf(GroupAt(g).elements, sharding_.storage)
-                         : Unsharded(g);
+  const Sharding& sharding = ShardingOf(g);
+  const Bytes read =
+      sharding.shards == 1 ? sharding.ShardOf(GroupAt(g).elements, sharding.storage) : Unsharded(g);
   const TaskId copied =
       rank_.Launch(rank_.compute(), CopyWork(read, Unsharded(g)), "copy_out " + GroupAt(g).name);
   rank_.graph().AddMemoryEvent(copied, /*at_end=*/false, "unsharded_parameters", Unsharded(g));
@@ -142,7 +147,7 @@ void Fsdp2Gathers::WaitForUnshard(std::size_t g, Direction direction) {
   state.gathered.reset();
   state.is_from_resharded = false;
   state.form = Form::kUnsharded;
-  if (sharding_.shards == 1) return;
+  if (sharding.shards == 1) return;
   held_ = g;
   held_until_ = rank_.Record(rank_.compute());
   const bool is_deferred =

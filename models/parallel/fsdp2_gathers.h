@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "models/parallel/shard_groups.h"
@@ -24,8 +25,10 @@ class Fsdp2Gathers {
   // REQUIRES: `groups` outlives this object.
   Fsdp2Gathers(const StrategyContext& context, const ShardGroups& groups);
 
-  // The queue of the process group that a copy is sharded over.
-  StreamId communicator() const { return communicator_; }
+  // The queue of the process group that a copy of the group's parameters is sharded over.
+  StreamId CommunicatorOf(std::size_t g) const {
+    return (GroupAt(g).is_expert ? experts_ : whole_).communicator;
+  }
 
   void BeginForward(const Moment& moment);
   void Unshard(std::size_t g, Direction direction);
@@ -36,6 +39,12 @@ class Fsdp2Gathers {
   void EndForward();
 
  private:
+  // Where a gather takes its input from, and over whom it runs.
+  struct Route {
+    GroupId group{};
+    StreamId copy_in, gather, communicator;
+  };
+
   enum class Form { kSharded, kUnsharded, kResharded };  // kResharded: over a few ranks
   struct State {
     Form form = Form::kSharded;
@@ -44,13 +53,9 @@ class Fsdp2Gathers {
     StreamEvent resharded;                             // the smaller copy is there
     bool is_from_resharded = false;                    // the gather that is on its way
   };
-  // Where a gather takes its input from, and over whom it runs.
-  struct Route {
-    GroupId group{};
-    StreamId copy_in, gather, communicator;
-  };
-
   const ShardGroup& GroupAt(std::size_t g) const { return groups_.groups[g]; }
+  const Sharding& ShardingOf(std::size_t g) const { return shardings_.Of(GroupAt(g).is_expert); }
+  Route MakeRoute(GroupId group, const std::string& name) const;
   Bytes Unsharded(std::size_t g) const;
   Bytes Resharded(std::size_t g) const { return Bytes{Unsharded(g).value / resharding_.size}; }
   bool Reshards(std::size_t g) const { return reshards_[g] != 0; }
@@ -67,13 +72,13 @@ class Fsdp2Gathers {
   RankProgram& rank_;
   const Fsdp2Plan& plan_;
   const bool is_ideal_;
-  const Sharding sharding_;
+  const bool has_own_streams_;
+  const Shardings shardings_;
   const Resharding resharding_;
   const ShardGroups& groups_;
   std::vector<char> reshards_;  // after forward
   std::vector<State> states_;
-  Route whole_, small_;  // over the ranks of a copy; over resharding_.size of them
-  StreamId communicator_;
+  Route whole_, small_, experts_;    // over the ranks of a copy; over resharding_.size of them
   std::optional<std::size_t> held_;  // whose gather output is alive behind its copy-out
   StreamEvent held_until_;
 };

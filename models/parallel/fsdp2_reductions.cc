@@ -7,22 +7,27 @@
 namespace stepsim {
 
 Fsdp2Reductions::Fsdp2Reductions(const StrategyContext& context, const ShardGroups& groups,
-                                 StreamId gathers)
+                                 const Fsdp2Gathers& gathers)
     : rank_(context.rank),
       plan_(context.job.plan.fsdp2),
-      sharding_(ShardingOf(context.job)),
+      shardings_(ShardingsOf(context.job)),
       groups_(groups),
-      shard_group_(context.shard),
-      replicate_group_(context.replicate),
+      gathers_(gathers),
+      dense_(context.dense),
+      experts_(context.experts),
       states_(groups.groups.size()),
       is_ideal_(context.job.plan.ideal),
       reduce_(rank_.AddStream("reduce_scatter")) {
-  communicator_ = plan_.separate_reduce_group || is_ideal_
-                      ? rank_.AddCommunicator("communicator reduce")
-                      : gathers;
-  if (sharding_.replicas > 1) all_reduce_ = rank_.AddStream("all_reduce");
-  // fp16 could overflow in the sum; the other types are averaged by the collective itself.
-  if (sharding_.reduce != DType::kFp16) return;
+  if (plan_.separate_reduce_group || is_ideal_) {
+    communicator_ = rank_.AddCommunicator("communicator reduce");
+    if (context.job.plan.has_expert_mesh()) {
+      expert_communicator_ = rank_.AddCommunicator("communicator edp reduce");
+    }
+  }
+  if (shardings_.dense.replicas > 1) all_reduce_ = rank_.AddStream("all_reduce");
+  // fp16 could overflow in the sum; the other types are averaged by the collective itself. Experts
+  // are divided as all else, by the ranks that have samples of their own.
+  if (types().reduce != DType::kFp16) return;
   const double factor =
       plan_.gradient_divide_factor.value_or(static_cast<double>(context.job.gradient_ranks()));
   pre_divide_ = PreDivideFactor(factor);
@@ -36,13 +41,13 @@ void Fsdp2Reductions::ChangeGradients(std::size_t g, Bytes delta, TaskId task) {
 
 void Fsdp2Reductions::GradientReady(const Moment& moment, std::size_t g, std::int64_t elements) {
   if (AccumulatesInPlace(moment)) return;
-  ChangeGradients(g, SizeOf(sharding_.gather, elements), rank_.Record(rank_.compute()).last);
+  ChangeGradients(g, SizeOf(types().gather, elements), rank_.Record(rank_.compute()).last);
 }
 
 void Fsdp2Reductions::Accumulate(const Moment& moment, std::size_t g) {
   const std::int64_t elements = GroupAt(g).elements;
   if (elements == 0 || !KeepsApart()) return;
-  const Bytes own = SizeOf(sharding_.gather, elements), kept = SizeOf(sharding_.reduce, elements);
+  const Bytes own = SizeOf(types().gather, elements), kept = SizeOf(types().reduce, elements);
   if (IsFollowing(moment)) {
     ComputeWork add = CopyWork(own + kept, kept);
     add.kernels = TensorsOf(g);
@@ -68,9 +73,8 @@ void Fsdp2Reductions::Reduce(const Moment& moment, std::size_t g) {
 
 void Fsdp2Reductions::Pack(const Moment& moment, std::size_t g) {
   const bool is_kept = IsFollowing(moment) && KeepsApart();
-  const Bytes gradients =
-      SizeOf(is_kept ? sharding_.reduce : sharding_.gather, GroupAt(g).elements);
-  const Bytes input = SizeOf(sharding_.reduce, PaddedOf(g));
+  const Bytes gradients = SizeOf(is_kept ? types().reduce : types().gather, GroupAt(g).elements);
+  const Bytes input = SizeOf(types().reduce, PaddedOf(g));
   const TaskId packed = rank_.Launch(rank_.compute(), CopyWork(gradients, input),
                                      "pack gradients " + GroupAt(g).name);
   // What compute gave to the collective before comes back when compute has waited for that.
@@ -89,24 +93,32 @@ void Fsdp2Reductions::ReduceScatter(std::size_t g) {
   if (pre_divide_ != 1) {
     rank_.Launch(reduce_, CopyWork(input_, input_), "divide " + GroupAt(g).name);
   }
-  if (sharding_.shards > 1) {
+  const bool is_whole = ShardingOf(g).shards == 1;
+  if (!is_whole) {
     rank_.LaunchCollective(
-        reduce_, {CollectiveOp::kReduceScatter, sharding_.reduce, input_, shard_group_},
-        "reduce_scatter " + GroupAt(g).name, Site::kGradientReduce, communicator_);
+        reduce_, {CollectiveOp::kReduceScatter, types().reduce, input_, RanksOf(g).shard},
+        "reduce_scatter " + GroupAt(g).name, Site::kGradientReduce, CommunicatorOf(g));
+  } else if (GroupAt(g).is_expert) {
+    // Nobody to share with: divided by the number of samples' ranks, and copied.
+    ComputeWork divide = CopyWork(input_ * 2, input_ * 2);
+    divide.kernels = 2;
+    rank_.Launch(reduce_, divide, "divide " + GroupAt(g).name);
   }
-  const bool is_alone = sharding_.shards == 1 && pre_divide_ == 1;  // no task of its own
+  const bool is_alone =
+      is_whole && !GroupAt(g).is_expert && pre_divide_ == 1;  // no task of its own
   last_ = rank_.Record(is_alone ? rank_.compute() : reduce_);
 }
 
 void Fsdp2Reductions::FinishReduce(const Moment& moment, std::size_t g) {
-  if (KeepsPartialSum(moment)) {
+  if (KeepsPartialSum(moment, g)) {
     AddToPartialSum(g);
     states_[g].reduced = rank_.Record(reduce_);
     return;
   }
   if (states_[g].has_partial) AddToPartialSum(g);
-  if (sharding_.replicas > 1) AllReduce(g);
-  const StreamId last = sharding_.replicas > 1 ? all_reduce_ : reduce_;
+  const bool has_copies = ShardingOf(g).replicas > 1;
+  if (has_copies) AllReduce(g);
+  const StreamId last = has_copies ? all_reduce_ : reduce_;
   AddToGradient(moment, g, last);
   states_[g].reduced = rank_.Record(last);
 }
@@ -114,24 +126,22 @@ void Fsdp2Reductions::FinishReduce(const Moment& moment, std::size_t g) {
 // HSDP without all_reduce: the shard waits for the last micro-step, in the reduction's type.
 void Fsdp2Reductions::AddToPartialSum(std::size_t g) {
   State& state = states_[g];
-  const std::int64_t shard = PaddedOf(g) / sharding_.shards;
-  const Bytes bytes = SizeOf(sharding_.reduce, shard);
   if (!state.has_partial) {
     state.has_partial = true;
-    rank_.graph().AddMemoryEvent(last_.last, /*at_end=*/false, "reduce_buffers", bytes);
+    rank_.graph().AddMemoryEvent(last_.last, /*at_end=*/false, "reduce_buffers", ShardBytes(g));
     return;
   }
-  rank_.Launch(reduce_, AccumulateWork(sharding_.reduce, shard),
+  rank_.Launch(reduce_, AccumulateWork(types().reduce, PaddedOf(g) / ShardingOf(g).shards),
                "add partial sum " + GroupAt(g).name);
 }
 
 // The shard is summed over the copies, on a stream of its own.
 void Fsdp2Reductions::AllReduce(std::size_t g) {
   State& state = states_[g];
-  const Bytes shard = SizeOf(sharding_.reduce, PaddedOf(g) / sharding_.shards);
+  const Bytes shard = ShardBytes(g);
   rank_.Wait(all_reduce_, rank_.Record(reduce_));
   const TaskId summed = rank_.LaunchCollective(
-      all_reduce_, {CollectiveOp::kAllReduce, sharding_.reduce, shard, replicate_group_},
+      all_reduce_, {CollectiveOp::kAllReduce, types().reduce, shard, RanksOf(g).replicate},
       "all_reduce " + GroupAt(g).name, Site::kGradientReduce);
   if (!state.has_partial) return;
   state.has_partial = false;
@@ -140,19 +150,19 @@ void Fsdp2Reductions::AllReduce(std::size_t g) {
 
 // The rest of the division, the cast to the shards' type, the sum with earlier micro-steps.
 void Fsdp2Reductions::AddToGradient(const Moment& moment, std::size_t g, StreamId stream) {
-  const std::int64_t shard = PaddedOf(g) / sharding_.shards;
+  const std::int64_t shard = PaddedOf(g) / ShardingOf(g).shards;
   ComputeWork finish = CopyWork(Bytes{}, Bytes{});
   finish.kernels = 0;
   const auto add = [&finish](const ComputeWork& part, std::int32_t kernels) {
     finish.bytes += part.bytes;
     finish.kernels += kernels;
   };
-  if (post_divide_ != 1) add(CastWork(sharding_.reduce, sharding_.reduce, shard), 1);
-  if (sharding_.reduce != sharding_.storage) {
-    add(CastWork(sharding_.reduce, sharding_.storage, shard), 1);
+  if (post_divide_ != 1) add(CastWork(types().reduce, types().reduce, shard), 1);
+  if (types().reduce != types().storage) {
+    add(CastWork(types().reduce, types().storage, shard), 1);
   }
   const bool accumulates = std::exchange(states_[g].gradient_of, moment.step) == moment.step;
-  if (accumulates) add(AccumulateWork(sharding_.storage, shard), TensorsOf(g));
+  if (accumulates) add(AccumulateWork(types().storage, shard), TensorsOf(g));
   if (finish.kernels == 0) return;
   rank_.Launch(stream, finish, (accumulates ? "accumulate " : "finish ") + GroupAt(g).name);
 }

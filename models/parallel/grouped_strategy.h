@@ -1,8 +1,9 @@
 // When does a group of units begin and end? FSDP acts per wrapped module: this turns the moments of
 // units into those of groups. The root's group is around all others: its forward begins first and
-// ends last, and so does its backward.
+// ends last, and so does its backward. The group of a layer's experts is within that of the layer.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -41,13 +42,26 @@ class GroupedStrategy : public Strategy {
     PostBackward(moment, g);
     phases_[g] = Phase::kIdle;
   }
+  void BeforeForwardOf(const Moment& moment, std::int32_t unit, const Operator& op) final {
+    if (IsFirstOfExperts(unit, op)) PreForward(moment, NestedIn(unit));
+  }
+  void AfterForwardOf(const Moment& moment, std::int32_t unit, const Operator& op) final {
+    if (IsLastOfExperts(unit, op)) PostForward(moment, NestedIn(unit));
+  }
+  void BeforeBackwardOf(const Moment& moment, std::int32_t unit, const Operator& op) final {
+    if (IsLastOfExperts(unit, op)) EnterBackward(moment, NestedIn(unit));
+  }
+  void AfterBackwardOf(const Moment& moment, std::int32_t unit, const Operator& op) final {
+    if (!IsFirstOfExperts(unit, op)) return;
+    PostBackward(moment, NestedIn(unit));
+    phases_[NestedIn(unit)] = Phase::kIdle;
+  }
   // Recomputation inside a group finds its parameters there. A checkpoint over several groups runs
-  // the forward of those whose backward is still to come: with all their hooks.
-  void BeforeRerunOf(const Moment& moment, std::int32_t unit, const Operator&) final {
-    const std::size_t g = GroupOf(unit);
-    if (g == kRoot || phases_[g] != Phase::kIdle) return;
-    PreRerun(moment, g);
-    phases_[g] = Phase::kRerun;
+  // the forward of those whose backward is still to come: with all their hooks. So does one around
+  // a layer with its experts, which then stay for their backward.
+  void BeforeRerunOf(const Moment& moment, std::int32_t unit, const Operator& op) final {
+    BeginRerun(moment, GroupOf(unit));
+    if (IsAmongExperts(unit, op)) BeginRerun(moment, NestedIn(unit));
   }
   void AfterRerunOf(const Moment& moment, std::int32_t unit, const Operator& op) final {
     const std::size_t g = GroupOf(unit);
@@ -85,13 +99,40 @@ class GroupedStrategy : public Strategy {
   // The group that backward reaches `distance` groups after g; none when the root is all that is
   // left.
   std::optional<std::size_t> NextOfBackward(std::size_t g, std::size_t distance) const {
-    const std::size_t behind = g == kRoot ? group_count() : g;
-    if (behind <= kRoot + distance) return std::nullopt;
-    return behind - distance;
+    const std::vector<std::size_t>& order = groups_.backward;
+    const auto at = std::find(order.begin(), order.end(), g);
+    if (static_cast<std::size_t>(order.end() - at) <= distance) return std::nullopt;
+    return *(at + static_cast<std::ptrdiff_t>(distance));
+  }
+  std::size_t NestedIn(std::int32_t unit) const {
+    return groups_.nested[static_cast<std::size_t>(unit)];
   }
 
  private:
   enum class Phase : char { kIdle, kRerun, kBackward };
+
+  const Operator& OperatorAt(std::int32_t unit, std::int32_t op) const {
+    return workload_.OperatorAt({unit, op});
+  }
+  bool IsFirstOfExperts(std::int32_t unit, const Operator& op) const {
+    const std::size_t g = NestedIn(unit);
+    return g != kRoot && &op == &OperatorAt(unit, GroupAt(g).first_operator);
+  }
+  bool IsLastOfExperts(std::int32_t unit, const Operator& op) const {
+    const std::size_t g = NestedIn(unit);
+    return g != kRoot && &op == &OperatorAt(unit, GroupAt(g).last_operator);
+  }
+  bool IsAmongExperts(std::int32_t unit, const Operator& op) const {
+    const std::size_t g = NestedIn(unit);
+    return g != kRoot && &op >= &OperatorAt(unit, GroupAt(g).first_operator) &&
+           &op <= &OperatorAt(unit, GroupAt(g).last_operator);
+  }
+
+  void BeginRerun(const Moment& moment, std::size_t g) {
+    if (g == kRoot || phases_[g] != Phase::kIdle) return;
+    PreRerun(moment, g);
+    phases_[g] = Phase::kRerun;
+  }
 
   void EnterBackward(const Moment& moment, std::size_t g) {
     phases_[g] = Phase::kBackward;

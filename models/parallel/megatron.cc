@@ -39,7 +39,8 @@ MegatronPlan BucketingOf(MegatronPlan plan, std::int32_t stage) {
 struct Buffer {
   GroupId group{};
   GroupId owners{};         // of one copy of the optimizer states
-  std::int64_t shards = 1;  // ... how many they are
+  GroupId across{};         // ... and who owns the same part of the others
+  std::int64_t shards = 1;  // owners, how many they are
   StreamId nccl = kNoId<StreamId>;
   StreamId gather = kNoId<StreamId>;
 };
@@ -57,10 +58,6 @@ class Megatron : public Strategy {
         planned_(PlanMegatronBuckets(BucketingOf(plan_, context.stage), workload_,
                                      context.job.gradient_ranks(), dense_.shards, experts_.shards)),
         states_(planned_.buckets.size()) {
-    if (instances() > 1) {
-      across_ = context.groups.Part(context.global_rank, instances(), dense_.shards, "instances",
-                                    "the same part of every copy");
-    }
     for (std::size_t b = 0; b < states_.size(); ++b) Reset(b);
   }
 
@@ -139,11 +136,13 @@ class Megatron : public Strategy {
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
   Buffer DenseBuffer(const StrategyContext& context) const {
-    Buffer buffer{context.data_parallel, context.data_parallel};
+    Buffer buffer{context.dense.all, context.dense.all};
     buffer.shards = context.job.gradient_ranks() / instances();
     if (instances() > 1) {
       buffer.owners = context.groups.Part(context.global_rank, buffer.shards, 1, "instance",
                                           "one copy of the optimizer states");
+      buffer.across = context.groups.Part(context.global_rank, instances(), buffer.shards,
+                                          "instances", "the same part of every copy");
     }
     AddStreams(context.rank, instances() > 1 ? "communication" : "nccl dp", &buffer);
     return buffer;
@@ -153,9 +152,16 @@ class Megatron : public Strategy {
   Buffer ExpertBuffer(const StrategyContext& context) const {
     if (!context.job.plan.has_expert_mesh()) return {};
     Buffer buffer;
-    buffer.group = buffer.owners = context.groups.ExpertGradients(context.global_rank);
-    buffer.shards = context.job.expert_gradient_ranks();
-    AddStreams(context.rank, "nccl edp", &buffer);
+    buffer.group = buffer.owners = context.experts.all;
+    buffer.shards = context.job.expert_gradient_ranks() / instances();
+    if (instances() > 1) {
+      buffer.owners =
+          context.groups.PartOfExperts(context.global_rank, buffer.shards, 1, "edp instance",
+                                       "one copy of the experts' optimizer states");
+      buffer.across = context.groups.PartOfExperts(context.global_rank, instances(), buffer.shards,
+                                                   "edp instances", "the same part of every copy");
+    }
+    AddStreams(context.rank, instances() > 1 ? "communication" : "nccl edp", &buffer);
     return buffer;
   }
 
@@ -212,8 +218,9 @@ class Megatron : public Strategy {
           Launch(rank, b, CollectiveOp::kReduceScatter, bytes, buffer.owners, "reduce_scatter ");
       if (instances() > 1) {
         const Bytes part = SizeOf(sharding_.reduce, ElementsOf(b) / buffer.shards);
-        rank.graph().AddDependency(scattered, Launch(rank, b, CollectiveOp::kAllReduce, part,
-                                                     across_, "all_reduce across instances "));
+        rank.graph().AddDependency(scattered,
+                                   Launch(rank, b, CollectiveOp::kAllReduce, part, buffer.across,
+                                          "all_reduce across instances "));
       }
     } else {
       Launch(rank, b, CollectiveOp::kAllReduce, bytes, buffer.group, "all_reduce ");
@@ -275,7 +282,6 @@ class Megatron : public Strategy {
   const Workload& workload_;
   Buffer dense_;
   Buffer experts_;
-  GroupId across_{};  // of the copies of the optimizer states
   MegatronBuckets planned_;
   std::vector<BucketState> states_;  // of its buckets
   std::size_t previous_ = kNone;     // reduced last

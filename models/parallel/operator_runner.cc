@@ -100,6 +100,7 @@ void OperatorRunner::Issue(const Operator& op, const std::string& name, Exchange
         {exchange.op, exchange.dtype, exchange.bytes, axis.group, SmsOf(exchange, place)},
         name + " " + exchange.name, axis.site);
     StreamEvent done = rank_.Record(axis.stream);
+    if (exchange.host_reads) rank_.BlockHost(done);
     if (waits) {
       rank_.Wait(lane_, std::move(done));
     } else {

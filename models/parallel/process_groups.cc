@@ -47,18 +47,34 @@ GroupId ProcessGroups::Gradients(std::int64_t rank) {
             has_context ? "data and context parallel" : "data parallel");
 }
 
+std::vector<std::int32_t> ProcessGroups::ExpertHolders(std::int64_t rank) const {
+  return OfCopies(rank, [&](std::int64_t r) { return mesh_.ExpertPeers(r, ExpertAxis::kData); });
+}
+
 GroupId ProcessGroups::ExpertGradients(std::int64_t rank) {
-  return Of(OfCopies(rank, [&](std::int64_t r) { return mesh_.ExpertPeers(r, ExpertAxis::kData); }),
-            "edp", "expert data parallel");
+  return Of(ExpertHolders(rank), "edp", "expert data parallel");
 }
 
 GroupId ProcessGroups::Part(std::int64_t rank, std::int64_t size, std::int64_t stride,
                             const std::string& name, const std::string& description) {
   const std::vector<std::int32_t> all = Holders(rank);
+  if (size == static_cast<std::int64_t>(all.size())) return Gradients(rank);
+  return Of(Cut(all, rank, size, stride), name, description);
+}
+
+GroupId ProcessGroups::PartOfExperts(std::int64_t rank, std::int64_t size, std::int64_t stride,
+                                     const std::string& name, const std::string& description) {
+  const std::vector<std::int32_t> all = ExpertHolders(rank);
+  if (size == static_cast<std::int64_t>(all.size())) return ExpertGradients(rank);
+  return Of(Cut(all, rank, size, stride), name, description);
+}
+
+std::vector<std::int32_t> ProcessGroups::Cut(const std::vector<std::int32_t>& all,
+                                             std::int64_t rank, std::int64_t size,
+                                             std::int64_t stride) {
   const std::int64_t span = size * stride;
   SIM_CHECK(static_cast<std::int64_t>(all.size()) % span == 0,
             "a process group does not divide the ranks");
-  if (size == static_cast<std::int64_t>(all.size())) return Gradients(rank);
   const std::int64_t place =
       std::lower_bound(all.begin(), all.end(), static_cast<std::int32_t>(rank)) - all.begin();
   const std::int64_t first = place / span * span + place % stride;
@@ -67,7 +83,7 @@ GroupId ProcessGroups::Part(std::int64_t rank, std::int64_t size, std::int64_t s
   for (std::int64_t i = 0; i < size; ++i) {
     ranks.push_back(all[static_cast<std::size_t>(first + i * stride)]);
   }
-  return Of(std::move(ranks), name, description);
+  return ranks;
 }
 
 }  // namespace stepsim

@@ -39,11 +39,19 @@ class ProcessGroups {
   GroupId Part(std::int64_t rank, std::int64_t size, std::int64_t stride, const std::string& name,
                const std::string& description);
 
+  // The same of the ranks that hold the same experts, which sum their gradients.
+  GroupId Experts(std::int64_t rank);
+  GroupId PartOfExperts(std::int64_t rank, std::int64_t size, std::int64_t stride,
+                        const std::string& name, const std::string& description);
+
  private:
   std::vector<std::int32_t> Holders(std::int64_t rank) const;
+  std::vector<std::int32_t> ExpertHolders(std::int64_t rank) const;
   // Of `rank` and of the rank with the other copy, ascending.
   template <class Peers>
   std::vector<std::int32_t> OfCopies(std::int64_t rank, Peers peers) const;
+  static std::vector<std::int32_t> Cut(const std::vector<std::int32_t>& all, std::int64_t rank,
+                                       std::int64_t size, std::int64_t stride);
 
   TaskGraphBuilder& graph_;
   const Mesh& mesh_;

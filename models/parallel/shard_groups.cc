@@ -1,6 +1,7 @@
 #include "models/parallel/shard_groups.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "models/spec/wrap_modules.h"
 #include "sim/base/check.h"
@@ -22,7 +23,6 @@ class Grouper {
  public:
   explicit Grouper(const Workload& workload) : workload_(workload) {
     result_.groups.push_back({"root", true, 0, LastUnit(), {}, 0});
-    result_.of_unit.assign(workload.units.size(), 0);
   }
 
   ShardGroups ByLayer() {
@@ -124,6 +124,7 @@ class Grouper {
 
   void Put(std::int32_t unit, ShardGroup& group) {
     for (const std::int32_t p : ParametersOf(UnitAt(unit))) {
+      if (workload_.parameters[static_cast<std::size_t>(p)].is_expert) continue;
       group.parameters.push_back(p);
       group.elements += ElementsOf(p);
     }
@@ -131,11 +132,60 @@ class Grouper {
     group.last_unit = unit;
     if (unit != group.first_unit)
       group.name = UnitAt(group.first_unit).name + ".." + UnitAt(unit).name;
-    result_.of_unit[static_cast<std::size_t>(unit)] =
-        static_cast<std::size_t>(&group - result_.groups.data());
+  }
+
+  static bool IsAmongExperts(const Exchange& exchange) {
+    return exchange.axis == ExchangeAxis::kExpert || exchange.axis == ExchangeAxis::kExpertTensor ||
+           exchange.axis == ExchangeAxis::kExperts;
+  }
+
+  void NestExperts() {
+    for (std::int32_t u = 0; u <= LastUnit(); ++u) {
+      ShardGroup group{UnitAt(u).name + ".experts", false, u, u, {}, 0, true};
+      const auto& operators = UnitAt(u).operators;
+      for (std::size_t i = operators.size(); i-- > 0;) {
+        for (const std::int32_t p : operators[i].parameters_ready) {
+          if (!workload_.parameters[static_cast<std::size_t>(p)].is_expert) continue;
+          group.parameters.push_back(p);
+          group.elements += ElementsOf(p);
+        }
+        const auto& exchanges = operators[i].exchanges;
+        if (!std::any_of(exchanges.begin(), exchanges.end(), IsAmongExperts)) continue;
+        group.first_operator = static_cast<std::int32_t>(i);
+        group.last_operator = std::max(group.last_operator, group.first_operator);
+      }
+      if (!group.parameters.empty()) result_.groups.push_back(std::move(group));
+    }
+  }
+
+  // A layer's own group comes before that of its experts in both directions.
+  void Order() {
+    std::stable_sort(result_.groups.begin() + 1, result_.groups.end(),
+                     [](const ShardGroup& a, const ShardGroup& b) {
+                       return std::pair(a.first_unit, a.is_expert) <
+                              std::pair(b.first_unit, b.is_expert);
+                     });
+    for (std::size_t g = 0; g < result_.groups.size(); ++g) result_.backward.push_back(g);
+    std::stable_sort(result_.backward.begin() + 1, result_.backward.end(),
+                     [&](std::size_t a, std::size_t b) {
+                       const ShardGroup& left = result_.groups[a];
+                       const ShardGroup& right = result_.groups[b];
+                       return std::pair(-left.last_unit, left.is_expert) <
+                              std::pair(-right.last_unit, right.is_expert);
+                     });
   }
 
   ShardGroups Finish() {
+    NestExperts();
+    Order();
+    result_.of_unit.assign(workload_.units.size(), 0);
+    result_.nested.assign(workload_.units.size(), 0);
+    for (std::size_t g = 1; g < result_.groups.size(); ++g) {
+      const ShardGroup& group = result_.groups[g];
+      for (std::int32_t u = group.first_unit; u <= group.last_unit; ++u) {
+        (group.is_expert ? result_.nested : result_.of_unit)[static_cast<std::size_t>(u)] = g;
+      }
+    }
     result_.of_parameter.assign(workload_.parameters.size(), 0);
     for (std::size_t g = 0; g < result_.groups.size(); ++g) {
       std::vector<std::int32_t>& parameters = result_.groups[g].parameters;

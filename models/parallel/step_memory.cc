@@ -14,7 +14,7 @@ StepMemory::StepMemory(const JobSpec& job, const Workload& workload, RankProgram
     : job_(job),
       workload_(workload),
       rank_(rank),
-      sharding_(ShardingOf(job)),
+      shardings_(ShardingsOf(job)),
       life_(GradientLifeOf(job)),
       optimizer_workspace_(OptimizerWorkspace(job, workload)),
       is_kept_(workload.parameters.size()),
@@ -80,10 +80,12 @@ void StepMemory::GradientBegins(TaskSpan kernels, std::int32_t parameter, std::i
   const bool is_new = !life_.is_static && microstep >= life_.first_microstep && is_kept_[p] == 0;
   if (is_new) {
     is_kept_[p] = 1;
-    const bool is_whole = life_.shards == 1 && !life_.is_left_to_strategy;
-    const Bytes kept =
-        is_whole ? tensor.bytes()
-                 : SizeOf(sharding_.gradient, (tensor.elements + life_.shards - 1) / life_.shards);
+    const Sharding& sharding = shardings_.Of(tensor.is_expert);
+    const std::int64_t shards = sharding.gradient_shards;
+    const bool is_whole = shards == 1 && !life_.is_left_to_strategy;
+    const Bytes kept = is_whole
+                           ? tensor.bytes()
+                           : SizeOf(sharding.gradient, (tensor.elements + shards - 1) / shards);
     TakeAtStart(kernels, kGradients, kept);
     gradients_ += kept;
   }

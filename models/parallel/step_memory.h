@@ -49,7 +49,7 @@ class StepMemory {
   const JobSpec& job_;
   const Workload& workload_;
   RankProgram& rank_;
-  const Sharding sharding_;
+  const Shardings shardings_;
   const GradientLife life_;
   const Bytes optimizer_workspace_;
   Bytes gradients_;               // from backward to the end of the optimizer, so far

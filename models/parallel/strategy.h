@@ -58,15 +58,21 @@ class Strategy {
   }
 };
 
+// The process groups of one kind of parameters.
+struct ReplicaGroups {
+  GroupId all{};        // ranks that hold the same parameters
+  GroupId shard{};      // ... one copy of them together; all without HSDP
+  GroupId replicate{};  // HSDP: ... the same shard
+};
+
 // What a strategy may know when it is made.
 struct StrategyContext {
   const JobSpec& job;
   const Workload& workload;
   RankProgram& rank;
-  ProcessGroups& groups;    // to make others
-  GroupId data_parallel{};  // the process group of the replicas
-  GroupId shard{};          // ranks that hold one copy together; all replicas without HSDP
-  GroupId replicate{};      // HSDP: ranks that hold the same shard
+  ProcessGroups& groups;  // to make others
+  ReplicaGroups dense;
+  ReplicaGroups experts;  // of those that are dealt out over ranks of their own, where any are
   std::int64_t global_rank = 0;
   std::int32_t stage = 0;  // of the pipeline, that this chunk is
 };

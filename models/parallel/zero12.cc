@@ -24,7 +24,7 @@ class Zero12 : public Strategy {
         plan_(context.job.plan.zero),
         sharding_(ShardingOf(context.job)),
         workload_(context.workload),
-        group_(context.data_parallel),
+        group_(context.dense.all),
         ranks_(context.job.gradient_ranks()),
         partition_(workload_, ranks_, plan_.round_robin_gradients),
         reduce_(plan_.overlaps() ? context.rank.AddStream("reduction") : context.rank.compute()) {

@@ -27,7 +27,7 @@ class Zero3 : public Strategy {
         plan_(context.job.plan.zero),
         sharding_(ShardingOf(context.job)),
         workload_(context.workload),
-        group_(context.data_parallel),
+        group_(context.dense.all),
         communicator_(context.rank.AddCommunicator("communicator dp")),
         fetcher_(context, communicator_),
         reduce_(plan_.overlaps() ? context.rank.AddStream("reduce and partition")

@@ -23,7 +23,7 @@ Zero3Fetcher::Zero3Fetcher(const StrategyContext& context, StreamId communicator
       modules_(workload_, plan_),
       uses_(PlanUses(plan_, workload_, modules_)),
       gather_(plan_.overlaps() ? context.rank.AddStream("allgather") : context.rank.compute()),
-      all_{context.data_parallel, context.rank.AddStream("nccl dp"), communicator},
+      all_{context.dense.all, context.rank.AddStream("nccl dp"), communicator},
       node_(all_),
       gathered_(workload_.parameters.size()),
       second_copies_(workload_.parameters.size()) {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "models/spec/job_rules.h"
 #include "models/spec/pipeline_rules.h"
+#include "models/spec/sharding.h"
 
 namespace stepsim {
 namespace {
@@ -37,6 +39,8 @@ constexpr std::array kRows = {
     IneffectiveKey{"plan.expert.imbalance",
                    "plan.expert.pad_to_capacity: true, which sends each rank as many rows",
                    [](const JobSpec& j) { return j.plan.expert.pad_to_capacity; }},
+    IneffectiveKey{"plan.fsdp2.layer_prefetch", "plan.expert_parallel: 1",
+                   [](const JobSpec& j) { return j.plan.expert_parallel == 1; }},
     IneffectiveKey{"plan.expert.pad_to_capacity", "no plan.expert.capacity_factor",
                    [](const JobSpec& j) { return !HasCapacity(j); }},
     IneffectiveKey{"plan.expert.shared_expert_overlap", kNoShared, HasNoSharedExpert},
@@ -134,28 +138,16 @@ class ExpertChecker {
                  fmt::join(NearestDivisors(experts.shared_ffn_size, plan_.tensor_parallel), ", ")));
     }
     if (plan_.tensor_parallel > 1 && !plan_.sequence_parallel()) {
-      Report(
-          "plan.tensor.sequence_parallel",
-          "found 'false' with experts and tensor_parallel above 1, allowed: true, as Megatron-LM "
-          "asks for it in training");
+      Report("plan.tensor.sequence_parallel",
+             "found 'false' with experts and tensor_parallel above 1, allowed: true: Megatron-LM "
+             "refuses "
+             "to train experts on whole sequences, and PyTorch's tensor parallelism cuts them");
     }
   }
 
   void CheckPlan() {
     const ExpertPlan& expert = plan_.expert;
-    if (plan_.has_expert_mesh() && !Uses(job_, "megatron")) {
-      Report("plan.strategy",
-             fmt::format("found '{}' with experts that are dealt out over ranks of their own "
-                         "(expert_parallel: {}, tensor parallelism of the experts: {}), allowed: "
-                         "megatron",
-                         plan_.strategy, plan_.expert_parallel, plan_.expert_tensor_parallel()));
-    }
-    if (plan_.has_expert_mesh() && plan_.megatron.num_distributed_optimizer_instances > 1) {
-      Report("plan.megatron.num_distributed_optimizer_instances",
-             fmt::format("found {} with experts that are dealt out over ranks of their own, "
-                         "allowed: 1",
-                         plan_.megatron.num_distributed_optimizer_instances));
-    }
+    if (plan_.has_expert_mesh()) CheckMesh();
     CheckImbalance();
     if (expert.shared_expert_overlap && expert.dispatcher != ExpertDispatcher::kAllToAll) {
       Report("plan.expert.shared_expert_overlap",
@@ -203,6 +195,78 @@ class ExpertChecker {
 
   std::int64_t LeastShare() const {
     return NearestDivisors(TransformerOf(job_)->experts.count, 2).front();
+  }
+
+  // Which strategies know of ranks that hold other experts?
+  void CheckMesh() {
+    if (Uses(job_, "megatron")) {
+      CheckInstances();
+      return;
+    }
+    if (Uses(job_, "fsdp1") || Uses(job_, "zero")) {
+      Report("plan.strategy",
+             fmt::format("found '{}' with experts that are dealt out over ranks of their own "
+                         "(expert_parallel: {}), allowed: fsdp2, megatron, ddp or none; {}; "
+                         "nearest valid: {}",
+                         plan_.strategy, plan_.expert_parallel,
+                         Uses(job_, "zero") ? "DeepSpeed's groups of experts are not simulated"
+                                            : "FSDP1 shards all parameters over the same ranks",
+                         Uses(job_, "zero") && plan_.zero.stage < 3
+                             ? "megatron with use_distributed_optimizer: true"
+                             : "fsdp2"));
+      return;
+    }
+    if (plan_.expert.dispatcher != ExpertDispatcher::kAllToAll) {
+      Report("plan.expert.dispatcher",
+             "found 'allgather', allowed: alltoall; only Megatron-LM gathers the tokens of all");
+    }
+    if (Uses(job_, "fsdp2")) CheckFsdp2();
+  }
+
+  // Every copy of the optimizer states has all experts.
+  void CheckInstances() {
+    const std::int64_t instances = plan_.megatron.num_distributed_optimizer_instances;
+    const std::int64_t ranks = job_.expert_gradient_ranks();
+    if (ranks % instances == 0) return;
+    Report("plan.megatron.num_distributed_optimizer_instances",
+           fmt::format("found {}, allowed: a divisor of the {} ranks that hold the same experts; "
+                       "nearest valid: {}",
+                       instances, ranks, fmt::join(NearestDivisors(ranks, instances), ", ")));
+  }
+
+  // torchtitan's mesh: each expert is cut as the rest is or not at all, and experts lie over all
+  // context parallel and some of the sharding ranks of a copy, and over the tensor parallel ones
+  // where these do not cut them.
+  void CheckFsdp2() {
+    const std::int64_t tensor = plan_.expert_tensor_parallel();
+    const bool is_cut = tensor == plan_.tensor_parallel;
+    if (!is_cut && (tensor != 1 || plan_.expert_parallel == 1)) {
+      Report(
+          "plan.expert.tensor_parallel",
+          fmt::format("found {}, allowed: tensor_parallel ({}), or 1 with expert_parallel above 1",
+                      tensor, plan_.tensor_parallel));
+      return;
+    }
+    const std::int64_t ranks = plan_.expert_parallel;
+    const std::int64_t least = plan_.context_parallel * (is_cut ? 1 : plan_.tensor_parallel);
+    const std::int64_t copy = ShardingOf(job_).shards * (is_cut ? 1 : plan_.tensor_parallel);
+    if (ranks % least != 0 || copy % ranks != 0) {
+      std::vector<std::int64_t> valid =
+          NearestDivisors(copy / least, std::max<std::int64_t>(ranks / least, 1));
+      for (std::int64_t& degree : valid) degree *= least;
+      Report("plan.expert_parallel",
+             fmt::format(
+                 "found {}, allowed: a multiple of {} ({}) that divides the {} ranks of one "
+                 "copy; nearest valid: {}",
+                 ranks, least, is_cut ? "context_parallel" : "context_parallel x tensor_parallel",
+                 copy, fmt::join(valid, ", ")));
+    }
+    if (ReshardingOf(job_).size > 0) {
+      Report("plan.fsdp2.reshard_after_forward",
+             fmt::format("found {} with experts on ranks of their own, allowed: auto, true or "
+                         "false: the ranks of a smaller copy are not those of the experts",
+                         plan_.fsdp2.reshard_after_forward));
+    }
   }
 
   // A rank has at most every token, once for each of its experts.

@@ -92,6 +92,10 @@ const StructTable<Fsdp2Plan>& Fsdp2Fields() {
       Field("backward_prefetch", &P::backward_prefetch,
             "groups gathered ahead in backward; 1 is FSDP2's implicit prefetch")
           .Range(0, 1000),
+      Field("layer_prefetch", &P::layer_prefetch,
+            "instead of both: every layer names the next one and its experts, as torchtitan does "
+            "with expert parallelism")
+          .Unset("true where expert_parallel > 1"),
       Field("param_dtype", &P::param_dtype, "MixedPrecisionPolicy: of gathers and compute")
           .Unset("the type of activations"),
       Field("reduce_dtype", &P::reduce_dtype, "MixedPrecisionPolicy: of gradients on the wire")

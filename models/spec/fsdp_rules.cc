@@ -33,6 +33,8 @@ bool ReducesOnce(const JobSpec& job) { return !job.plan.fsdp2.requires_gradient_
 
 constexpr const char* kOneMicrostep = "batch.gradient_accumulation_steps: 1";
 constexpr const char* kIdeal = "plan.ideal: true";
+constexpr const char* kLayersAreNamed =
+    "plan.fsdp2.layer_prefetch: true (the default with experts on ranks of their own)";
 constexpr const char* kNoShard = "plan.fsdp1.sharding_strategy: NO_SHARD, which gathers nothing";
 
 constexpr std::array kFsdp1Rows = {
@@ -78,6 +80,9 @@ constexpr std::array kFsdp2Rows = {
                    "a reshard_after_forward that keeps parameters until backward", KeepsGroups},
     IneffectiveKey{"plan.fsdp2.backward_prefetch", kIdeal, IsIdeal},
     IneffectiveKey{"plan.fsdp2.forward_prefetch", kIdeal, IsIdeal},
+    IneffectiveKey{"plan.fsdp2.layer_prefetch", kIdeal, IsIdeal},
+    IneffectiveKey{"plan.fsdp2.forward_prefetch", kLayersAreNamed, NamesLayers},
+    IneffectiveKey{"plan.fsdp2.backward_prefetch", kLayersAreNamed, NamesLayers},
     IneffectiveKey{"plan.fsdp2.unshard_async_op", kIdeal, IsIdeal},
     IneffectiveKey{"plan.fsdp2.separate_reduce_group", kIdeal, IsIdeal},
     IneffectiveKey{"plan.fsdp2.requires_gradient_sync", kOneMicrostep, HasOneMicrostep},

@@ -29,8 +29,11 @@ struct Fsdp2Plan {
   std::vector<std::string> keep_after_forward;  // groups with reshard_after_forward=False
   std::int64_t forward_prefetch = 0;   // groups gathered ahead by set_modules_to_forward_prefetch
   std::int64_t backward_prefetch = 1;  // groups gathered ahead in backward; 1: implicit
-  std::optional<DType> param_dtype;    // of gathers and compute; unset: precision.compute
-  std::optional<DType> reduce_dtype;   // of reduce_scatters; unset: param_dtype
+  // Instead: every layer names the next one and its experts (torchtitan); unset: with experts that
+  // are dealt out, whose host waits would delay what FSDP2 does by itself.
+  std::optional<bool> layer_prefetch;
+  std::optional<DType> param_dtype;              // of gathers and compute; unset: precision.compute
+  std::optional<DType> reduce_dtype;             // of reduce_scatters; unset: param_dtype
   std::optional<double> gradient_divide_factor;  // unset: the ranks
   std::int64_t shard_size = 0;                   // ranks that share one copy (HSDP); 0: all
   // What the setters say during all micro-steps but the last, in which all are true.

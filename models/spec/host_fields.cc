@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "models/spec/expert_tokens.h"
 #include "models/spec/gpu_generation.h"
 #include "models/spec/spec_fields.h"
 
@@ -102,6 +103,7 @@ std::int64_t ConnectionsOf(const JobSpec& job) {
 bool HostReadsExpertCounts(const JobSpec& job) {
   const TransformerSpec* spec = TransformerOf(job);
   if (spec == nullptr || !spec->has_experts() || job.plan.expert.pad_to_capacity) return false;
+  if (GathersTokens(job)) return job.plan.expert_parallel > 1;
   return job.plan.expert_parallel * job.plan.expert_tensor_parallel() > 1 || Uses(job, "megatron");
 }
 

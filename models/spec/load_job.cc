@@ -260,6 +260,12 @@ ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
   return Resolve(std::move(root), file_name, {}, sets, source, std::move(reading));
 }
 
+ResolvedJob LoadJobTree(const ConfigNode& root, const std::string& file_name,
+                        const std::vector<std::string>& sets, const ConfigSource& source) {
+  RequireMapping(root);
+  return Resolve(root, file_name, {}, sets, source, {});
+}
+
 ResolvedJob LoadLayeredJob(std::string_view text, const std::string& file_name,
                            const JobLayers& layers, const std::vector<std::string>& sets,
                            const ConfigSource& source) {

@@ -35,6 +35,10 @@ ResolvedJob LoadJob(const std::string& path, const std::vector<std::string>& set
 ResolvedJob LoadJobText(std::string_view text, const std::string& file_name,
                         const std::vector<std::string>& sets, const ConfigSource& source);
 
+// The same for a tree that was read before.
+ResolvedJob LoadJobTree(const ConfigNode& root, const std::string& file_name,
+                        const std::vector<std::string>& sets, const ConfigSource& source);
+
 // What `path` means in LoadJob; `error` is set where it means nothing.
 SourceFile FindJob(const std::string& path, const ConfigSource& source);
 

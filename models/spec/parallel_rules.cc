@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "models/spec/expert_tokens.h"
 #include "models/spec/job_rules.h"
 #include "models/spec/mesh_order.h"
 
@@ -150,6 +151,8 @@ bool HidesInputGradients(const JobSpec& job) {
 bool RegathersInput(const JobSpec& job) {
   return job.plan.tensor.regather_input.value_or(!UsesDTensor(job));
 }
+
+bool GathersTokens(const JobSpec& job) { return UsesDTensor(job) && job.plan.tensor_parallel > 1; }
 
 std::span<const IneffectiveKey> IneffectiveParallelKeys() { return kRows; }
 

@@ -1,5 +1,6 @@
 #include "models/spec/sharding.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -61,8 +62,6 @@ Sharding MegatronSharding(const JobSpec& job, Sharding sharding) {
   sharding.optimizer_shards = plan.use_distributed_optimizer
                                   ? job.gradient_ranks() / plan.num_distributed_optimizer_instances
                                   : 1;
-  sharding.expert_optimizer_shards =
-      plan.use_distributed_optimizer ? job.expert_gradient_ranks() : 1;
   return sharding;
 }
 
@@ -82,6 +81,21 @@ Sharding ShardingOf(const JobSpec& job) {
   return sharding;
 }
 
+Shardings ShardingsOf(const JobSpec& job) {
+  Shardings shardings{ShardingOf(job), ShardingOf(job)};
+  const ParallelPlan& plan = job.plan;
+  if (!plan.has_expert_mesh()) return shardings;
+  Sharding& experts = shardings.experts;
+  for (std::int64_t* ranks :
+       {&experts.shards, &experts.gradient_shards, &experts.optimizer_shards}) {
+    if (*ranks == 1) continue;
+    const std::int64_t dealt = plan.expert_parallel * plan.expert_tensor_parallel();
+    *ranks = std::max<std::int64_t>(*ranks * plan.tensor_parallel / dealt, 1);
+  }
+  experts.replicas = job.expert_gradient_ranks() / experts.shards;
+  return shardings;
+}
+
 Resharding ReshardingOf(const JobSpec& job) {
   const std::string& text = job.plan.fsdp2.reshard_after_forward;
   if (text == "auto") return {};
@@ -94,6 +108,10 @@ Resharding ReshardingOf(const JobSpec& job) {
 
 bool KeepsFp8Weights(const JobSpec& job) {
   return job.plan.strategy == "megatron" && job.plan.megatron.fp8_param_gather;
+}
+
+bool NamesLayers(const JobSpec& job) {
+  return job.plan.fsdp2.layer_prefetch.value_or(job.plan.expert_parallel > 1);
 }
 
 double PreDivideFactor(double factor) {

@@ -14,17 +14,12 @@ struct Sharding {
   std::int64_t replicas = 1;          // copies
   std::int64_t gradient_shards = 1;   // ranks that keep one set of gradients together
   std::int64_t optimizer_shards = 1;  // ranks that keep one set of optimizer states together
-  // The same for experts that are dealt out over ranks of their own.
-  std::int64_t expert_optimizer_shards = 1;
-  DType storage = DType::kFp32;   // of what the optimizer works on
-  DType gather = DType::kFp32;    // of parameters on the wire and in compute
-  DType reduce = DType::kFp32;    // of gradients on the wire
-  DType gradient = DType::kFp32;  // of gradients as they are kept
+  DType storage = DType::kFp32;       // of what the optimizer works on
+  DType gather = DType::kFp32;        // of parameters on the wire and in compute
+  DType reduce = DType::kFp32;        // of gradients on the wire
+  DType gradient = DType::kFp32;      // of gradients as they are kept
   bool has_master = false;  // the optimizer keeps parameters of its own beside those of compute
 
-  std::int64_t OptimizerShards(bool of_expert) const {
-    return of_expert ? expert_optimizer_shards : optimizer_shards;
-  }
   // What one rank holds of `elements`, the padding included.
   Bytes ShardOf(std::int64_t elements, DType dtype) const {
     return SizeOf(dtype, (elements + shards - 1) / shards);
@@ -33,6 +28,14 @@ struct Sharding {
 
 // One shard of one copy, all types as stored, for a strategy that does not shard.
 Sharding ShardingOf(const JobSpec& job);
+
+// ... and that of experts that are dealt out over ranks of their own (ParameterTensor::is_expert):
+// of the ranks that cut up everything else, those with the same experts.
+struct Shardings {
+  Sharding dense, experts;
+  const Sharding& Of(bool is_expert) const { return is_expert ? experts : dense; }
+};
+Shardings ShardingsOf(const JobSpec& job);
 
 // FSDP2's reshard_after_forward: who frees parameters between forward and backward?
 struct Resharding {
@@ -45,6 +48,9 @@ Resharding ReshardingOf(const JobSpec& job);
 
 // Megatron's fp8_param_gather: are the weights of the layers' products fp8 themselves?
 bool KeepsFp8Weights(const JobSpec& job);
+
+// Does every layer of FSDP2 name the next one for prefetch?
+bool NamesLayers(const JobSpec& job);
 
 // What fp16 gradients are divided by before a sum over so many ranks: a power of two near the
 // square root; the rest of `factor` follows behind. PyTorch's rule, for FSDP1 whatever the type.

@@ -93,10 +93,11 @@ std::vector<ComputeWork> OptimizerWork(OptimizerKind optimizer, OptimizerImpl im
 }
 
 std::vector<ComputeWork> OptimizerWorkOf(const JobSpec& job, const Workload& workload) {
-  const Sharding sharding = ShardingOf(job);
+  const Shardings shardings = ShardingsOf(job);
+  const Sharding& sharding = shardings.dense;
   Workload part;
   for (ParameterTensor tensor : workload.parameters) {
-    tensor.elements = CeilDiv(tensor.elements, sharding.OptimizerShards(tensor.is_expert));
+    tensor.elements = CeilDiv(tensor.elements, shardings.Of(tensor.is_expert).optimizer_shards);
     if (sharding.gather != sharding.storage) tensor.dtype = sharding.storage;
     part.parameters.push_back(std::move(tensor));
   }

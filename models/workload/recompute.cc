@@ -39,6 +39,12 @@ bool IsExpert(const Operator& op) {
   return op.name.rfind("moe.", 0) == 0 || op.name.rfind("shared.", 0) == 0;
 }
 
+bool SwapsTokens(const Operator& op) {
+  return std::any_of(op.exchanges.begin(), op.exchanges.end(), [](const Exchange& exchange) {
+    return exchange.axis == ExchangeAxis::kExpert && exchange.op == CollectiveOp::kAllToAll;
+  });
+}
+
 class Recomputation {
  public:
   Recomputation(const RecomputeSpec& spec, Workload* workload)
@@ -99,14 +105,16 @@ class Recomputation {
     return checkpoint;
   }
 
-  // torchtitan's "op": results of attention and of the first, third, fifth ... product are kept.
+  // torchtitan's "op": results of attention, of exchanges between experts and of the first, third,
+  // fifth ... product are kept.
   Checkpoint AllButResults(std::int32_t layer) {
     Checkpoint checkpoint = Whole(layer, layer);
     const std::vector<Operator>& operators = OperatorsOf(layer);
     int products = 0;
     for (std::size_t i = 0; i < operators.size(); ++i) {
+      const bool is_odd_product = IsLinear(operators[i]) && ++products % 2 == 1;
       const bool is_kept =
-          operators[i].name == "attention" || (IsLinear(operators[i]) && ++products % 2 == 1);
+          operators[i].name == "attention" || SwapsTokens(operators[i]) || is_odd_product;
       if (is_kept) checkpoint.runs_again.front()[i] = 0;
     }
     return checkpoint;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "models/spec/expert_tokens.h"
 #include "models/spec/pipeline_rules.h"
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
@@ -32,6 +33,7 @@ class TransformerBuilder : private TransformerOperators {
         attention_(job, types(), passes_,
                    {local_.batch, job.batch.sequence_length, spec().heads, spec().kv_heads,
                     spec().head_dim, spec().causal}),
+        gathers_tokens_(GathersTokens(job)),
         cuts_loss_(job.plan.tensor.vocabulary_parallel_loss),
         replica_tokens_(job.batch.micro_batch_size * job.batch.sequence_length) {}
 
@@ -117,7 +119,7 @@ class TransformerBuilder : private TransformerOperators {
   void AddExperts(const LayerModules& layer) {
     const std::int32_t input = Last();
     ExpertLayer experts(job_, {compute_, activation_, stream_, parameter_}, *layer.experts,
-                        local_.stream_tokens, &workload_.units.back());
+                        gathers_tokens_ ? tokens() : local_.stream_tokens, &workload_.units.back());
     experts.AddRouter(input);
     experts.AddPermute();
     // Behind the routed experts, before them where micro-batches are paired, or on a stream of its
@@ -126,7 +128,8 @@ class TransformerBuilder : private TransformerOperators {
     const bool is_beside = has_shared && job_.plan.expert.shared_expert_overlap;
     const bool is_before = has_shared && PairsMicrobatches(job_);
     const auto add_shared = [&] {
-      AddMlp(layer, 0, {.writer = input, .shares_input = true}, "shared.");
+      AddMlp(layer, 0, {.writer = input, .shares_input = true, .is_whole = gathers_tokens_},
+             "shared.");
       experts.EndSharedExpert();
     };
     if (is_before) add_shared();
@@ -139,6 +142,7 @@ class TransformerBuilder : private TransformerOperators {
     experts.AddCombine();
     if (has_shared && !is_beside && !is_before) add_shared();
     if (has_shared) experts.AddSharedResult();
+    experts.EndTokens();
   }
 
   void AddMlp(const LayerModules& layer, int gradients_to_add, LinearInput input,
@@ -154,7 +158,8 @@ class TransformerBuilder : private TransformerOperators {
       Save({Saved(up[i], tokens() * layer.up[i].out)}, &activation);
     }
     if (gated) activation.saved = TrafficBytes(passes_.gated_activation_saved, types(), width);
-    AddLinear(layer.down, LinearCut::kRow, tokens(), 0, {.writer = Last()});
+    AddLinear(layer.down, LinearCut::kRow, tokens(), 0,
+              {.writer = Last(), .is_whole = input.is_whole});
   }
 
   void AddHeads(const TransformerModules& modules) {
@@ -219,6 +224,7 @@ class TransformerBuilder : private TransformerOperators {
       if (layer.query_norm) mark_norm(*layer.query_norm);
       if (layer.key_norm) mark_norm(*layer.key_norm);
       if (!layer.experts) continue;
+      if (gathers_tokens_) continue;  // of all tokens
       mark(layer.experts->router.weight);
       mark(layer.experts->shared_gate);
     }
@@ -248,6 +254,7 @@ class TransformerBuilder : private TransformerOperators {
 
   const JobSpec& job_;
   const AttentionBuilder attention_;
+  const bool gathers_tokens_;  // of experts
   const bool cuts_loss_;
   const std::int64_t replica_tokens_;  // of all context-parallel ranks
 };

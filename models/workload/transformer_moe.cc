@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "models/spec/expert_tokens.h"
 #include "models/spec/pipeline_rules.h"
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
@@ -27,12 +28,17 @@ ExpertShare ExpertShareOf(const JobSpec& job) {
   return {job.plan.expert_parallel, job.plan.expert_tensor_parallel(), job.plan.has_expert_mesh()};
 }
 
-// Dropped tokens leave a rank with fewer rows; padding fills every expert up to its capacity.
+// Dropped tokens leave a rank with fewer rows; padding fills every expert up to its capacity. Where
+// all tensor-parallel ranks have the same tokens, each sends its part of the rows to whole experts,
+// or all of them to its part of every expert.
 ExpertRows ExpertRowsOf(const JobSpec& job, std::int64_t tokens) {
   const ExpertsSpec& experts = TransformerOf(job)->experts;
   const ExpertPlan& plan = job.plan.expert;
   const ExpertShare share = ExpertShareOf(job);
-  const std::int64_t even = tokens * experts.top_k;
+  const bool gathers = GathersTokens(job);
+  const bool shares_rows = gathers && share.tensor == 1;
+  const std::int64_t even =
+      CeilDiv(tokens * experts.top_k, shares_rows ? job.plan.tensor_parallel : 1);
   const double capacity = plan.capacity_factor.value_or(std::numeric_limits<double>::infinity());
   ExpertRows rows;
   if (plan.pad_to_capacity) {
@@ -43,7 +49,8 @@ ExpertRows ExpertRowsOf(const JobSpec& job, std::int64_t tokens) {
     rows.sent = Scaled(even, std::min(1.0, capacity));
     rows.received = Scaled(even, std::min(busiest, capacity));
   }
-  rows.per_expert = CeilDiv(rows.received * share.tensor, experts.count / share.ranks);
+  const std::int64_t peers = gathers ? 1 : share.tensor;  // whose rows come together
+  rows.per_expert = CeilDiv(rows.received * peers, experts.count / share.ranks);
   return rows;
 }
 
@@ -60,6 +67,8 @@ ExpertLayer::ExpertLayer(const JobSpec& job, const TensorTypes& types, const Exp
       host_reads_(HostReadsExpertCounts(job)),
       keeps_fp8_(KeepsFp8Weights(job)),
       is_paired_(PairsMicrobatches(job)),
+      is_megatron_(Uses(job, "megatron")),
+      gathers_tokens_(GathersTokens(job)),
       unit_(*unit) {}
 
 // Where the tokens branch off, backward adds up what comes back. Autocast: one copy of them in the
@@ -79,6 +88,29 @@ void ExpertLayer::AddRouter(std::int32_t input) {
   const LinearModule& router = modules_.router;
   AddProduct(router.name, router.weight, {tokens_, router.out, router.in}, input_);
   unit_.operators.back().backward_input.push_back(gradient_add);
+  if (gathers_tokens_) GatherTokens(input);
+}
+
+// DTensor: whole on every tensor-parallel rank from here to EndTokens. Their gradient is complete
+// with the router's backward.
+void ExpertLayer::GatherTokens(std::int32_t input) {
+  const Bytes bytes = SizeOf(types_.activation, TokenElements());
+  unit_.operators[static_cast<std::size_t>(input)].exchanges.push_back(
+      {ExchangePlace::kAfterForward, ExchangeAxis::kTensor, CollectiveOp::kAllGather,
+       types_.activation, bytes, "all_gather tokens"});
+  AddExchange(ExchangePlace::kAfterInputGradient, ExchangeAxis::kTensor,
+              CollectiveOp::kReduceScatter, types_.activation, bytes, "token gradients");
+}
+
+void ExpertLayer::EndTokens() {
+  if (!gathers_tokens_) return;
+  const Bytes bytes = SizeOf(types_.activation, TokenElements());
+  AddExchange(ExchangePlace::kAfterForward, ExchangeAxis::kTensor, CollectiveOp::kReduceScatter,
+              types_.activation, bytes, "tokens");
+  AddExchange(ExchangePlace::kBeforeBackward, ExchangeAxis::kTensor, CollectiveOp::kAllGather,
+              types_.activation, bytes, "token gradients");
+  unit_.operators.back().forward_workspace += bytes;
+  unit_.operators.back().backward_workspace += bytes;
 }
 
 // The chosen experts and their weights; how many tokens each expert gets is told to all.
@@ -89,6 +121,7 @@ void ExpertLayer::AddRouting() {
   op.backward_input = {Moves(passes_.routing_grad, scores)};
   op.reads = {Read(router, scores)};
   op.saved = SizeOf(DType::kFp32, scores) + Bytes{scores};  // probabilities and the map
+  if (SendsWithoutWeights()) return;
   op.host_reads = host_reads_;
   const bool is_known = plan_.dispatcher == ExpertDispatcher::kAllGather || plan_.pad_to_capacity;
   if (!IsSpread() || is_known) return;
@@ -118,8 +151,24 @@ void ExpertLayer::AddPermute() {
 
 void ExpertLayer::AddDispatch() {
   if (!IsSpread() || Gathers()) return;
+  if (SendsWithoutWeights()) AddCounts();
   AddRowExchanges(/*is_dispatch=*/true);
   dispatched_ = AddSort("moe.sort", dispatched_);
+}
+
+// torchtitan's dispatch: every rank tells how many rows it has for each expert of each other, both
+// directions are summed up, and the host reads them.
+void ExpertLayer::AddCounts() {
+  const Bytes counts = SizeOf(DType::kInt64, spec_.experts.count);
+  ComputeWork sums = CopyWork(counts * 2, counts * 2);
+  sums.kernels = 2;
+  Operator& op = AddOperator("moe.dispatch", sums);
+  op.reads = {Read(dispatched_, rows_.sent * spec_.hidden_size)};
+  dispatched_ = Last();
+  if (plan_.pad_to_capacity) return;
+  AddExchange(ExchangePlace::kAfterForward, ExchangeAxis::kExpert, CollectiveOp::kAllToAll,
+              DType::kInt64, counts, "counts");
+  unit_.operators.back().exchanges.back().host_reads = host_reads_;
 }
 
 void ExpertLayer::AddExperts() {
@@ -283,12 +332,12 @@ void ExpertLayer::AddRowExchanges(bool is_dispatch) {
   const auto between_ranks = [&](ExchangePlace place) {
     if (share_.ranks == 1) return;
     AddRowExchange(place, ExchangeAxis::kExpert, CollectiveOp::kAllToAll,
-                   std::max(rows_.sent, rows_.received), is_dispatch);
+                   std::max(rows_.sent, rows_.received), is_dispatch && !SendsWithoutWeights());
   };
   const auto within_expert = [&](ExchangePlace place, CollectiveOp op) {
-    if (share_.tensor == 1) return;
+    if (share_.tensor == 1 || gathers_tokens_) return;
     AddRowExchange(place, ExchangeAxis::kExpertTensor, op, rows_.received * share_.tensor,
-                   is_dispatch);
+                   is_dispatch && !SendsWithoutWeights());
   };
   if (!is_paired_) {
     between_ranks(there);

@@ -52,21 +52,30 @@ class ExpertLayer {
   // The shared expert's result is that of the operator added last; then both results are summed.
   void EndSharedExpert();
   void AddSharedResult();
+  // Behind the last operator.
+  void EndTokens();
   // The operators of the shared expert, all that came behind the dispatch: beside the others, from
   // the routing to AddSharedResult. Their gradients are ready when both meet again.
   void MoveToSide();
 
  private:
-  bool IsSpread() const { return share_.ranks * share_.tensor > 1; }
+  // Are rows sent?
+  bool IsSpread() const { return share_.ranks * (gathers_tokens_ ? 1 : share_.tensor) > 1; }
   bool Gathers() const { return IsSpread() && plan_.dispatcher == ExpertDispatcher::kAllGather; }
   std::int64_t AllTokens() const { return tokens_ * share_.ranks * share_.tensor; }
+  // PyTorch's (torchtitan's) dispatch: a row's weight stays with the rank that the token is of.
+  bool SendsWithoutWeights() const {
+    return share_.ranks > 1 && !is_megatron_ && plan_.dispatcher == ExpertDispatcher::kAllToAll;
+  }
   bool HasSharedExpert() const { return spec_.experts.shared_ffn_size > 0; }
   std::int64_t TokenElements() const { return tokens_ * spec_.hidden_size; }
   std::int64_t Rows() const { return rows_.per_expert * modules_.local; }  // of the products here
   // A token's weight of one expert: fp32, and so is its gradient.
   static Bytes Weights(std::int64_t rows) { return SizeOf(DType::kFp32, rows); }
 
+  void GatherTokens(std::int32_t input);
   void AddRouting();
+  void AddCounts();
   void AddProduct(const std::string& name, std::int32_t weight, const GemmShape& shape,
                   std::int32_t input);
   void AddCast(const std::string& name, std::int32_t weight, std::int64_t elements);
@@ -102,6 +111,7 @@ class ExpertLayer {
   const bool host_reads_;
   const bool keeps_fp8_;
   const bool is_paired_;  // exchanges are operators of their own
+  const bool is_megatron_, gathers_tokens_;
   ModelUnit& unit_;
   std::int32_t input_ = kUnitInput;  // who wrote the tokens, as the router reads them
   bool shares_input_ = false;        // with the shared expert

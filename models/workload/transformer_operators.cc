@@ -39,6 +39,7 @@ std::vector<std::int32_t> TransformerOperators::AddParallelLinears(
               {.writer = input.writer,
                .reads_stream = true,
                .shares_input = input.shares_input || i > 0,
+               .is_whole = input.is_whole,
                .place = {.is_first = i == 0, .is_last = last}});
     outputs.push_back(Last());
   }
@@ -80,7 +81,7 @@ void TransformerOperators::AddLinear(const LinearModule& linear, LinearCut cut, 
   } else {
     KeepTiedGradient(linear, &op);
   }
-  AddExchanges(linear, cut, rows, input.place, &op);
+  if (!input.is_whole) AddExchanges(linear, cut, rows, input.place, &op);
   if (!casts) SetReady(linear, op);
 }
 

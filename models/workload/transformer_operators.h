@@ -33,6 +33,7 @@ struct LinearInput {
   std::int32_t writer = kUnitInput;  // who wrote it
   bool reads_stream = false;         // a norm's output: under autocast in another type
   bool shares_input = false;         // with the linear before it, which keeps it for backward
+  bool is_whole = false;             // all tokens are here: nothing is exchanged around the linear
   ColumnPlace place{};               // among those that read the same input
 };
 

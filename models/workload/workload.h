@@ -72,6 +72,8 @@ struct Exchange {
   DType dtype{};
   Bytes bytes;       // as CollectiveWork has them
   std::string name;  // "all_gather x"
+  // The host reads what it brings before it launches what follows.
+  bool host_reads = false;
 };
 
 // Operators that run on a stream of their own: those between one that opens and one that joins it,

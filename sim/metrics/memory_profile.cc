@@ -17,26 +17,36 @@ struct Peak {
   const MemoryEvent* event = nullptr;
 };
 
-// What is there when the window begins counts as well, after what is freed at that time. The
-// categories are taken in a second pass, once: most moments of a forward pass are a new peak.
-Peak PeakOfRank(const MemoryReplay& replay, RankId rank, const Window& window) {
+// What is there when the window begins counts as well, after what is freed at that time. First the
+// sum alone, then the categories up to its highest moment: most moments of a forward pass are a new
+// peak.
+Peak PeakOfRank(const TaskGraph& graph, const MemoryReplay& replay, RankId rank,
+                const Window& window) {
   Peak peak;
-  std::size_t moments = 0, highest = 0;
-  replay.Visit(rank, [&](const MemoryMoment& moment) {
-    ++moments;
-    if (moment.time > window.end) return;
-    const bool frees = moment.event == nullptr || moment.event->delta.value < 0;
-    const bool is_before = moment.time < window.begin || (moment.time == window.begin && frees);
-    if (!is_before && moment.total <= peak.total) return;
-    highest = moments;
-    peak.total = moment.total;
-    peak.time = std::max(moment.time, window.begin);
-    peak.event = is_before ? nullptr : moment.event;
-  });
-  moments = 0;
-  replay.Visit(rank, [&](const MemoryMoment& moment) {
-    if (++moments == highest) peak.now = moment.now;
-  });
+  peak.now.resize(graph.memory_categories().size());
+  Bytes total;
+  for (std::size_t c = 0; c < peak.now.size(); ++c) {
+    peak.now[c] = graph.resident_memory(rank, c);
+    total += peak.now[c];
+  }
+  peak.total = total;
+  peak.time = window.begin;
+  const auto& changes = replay.changes(rank);
+  std::size_t highest = 0;  // as many changes lead to it
+  for (std::size_t i = 0; i < changes.size() && changes[i].time <= window.end; ++i) {
+    const MemoryReplay::Change& change = changes[i];
+    total += change.event->delta;
+    const bool frees = change.event->delta.value < 0;
+    const bool is_before = change.time < window.begin || (change.time == window.begin && frees);
+    if (!is_before && total <= peak.total) continue;
+    highest = i + 1;
+    peak.total = total;
+    peak.time = std::max(change.time, window.begin);
+    peak.event = is_before ? nullptr : change.event;
+  }
+  for (std::size_t i = 0; i < highest; ++i) {
+    peak.now[changes[i].event->category] += changes[i].event->delta;
+  }
   return peak;
 }
 
@@ -125,7 +135,7 @@ MemoryReport PeakMemory(const TaskGraph& graph, const Timeline& timeline, const 
   const PeakDescriber describer(graph, window, slack);
   MemoryReport report;
   for (const RankId r : AllIds<RankId>(graph.rank_count())) {
-    report.ranks.push_back(describer.Describe(r, PeakOfRank(replay, r, window)));
+    report.ranks.push_back(describer.Describe(r, PeakOfRank(graph, replay, r, window)));
     const MemoryPeak& peak = report.ranks.back();
     if (Index(r) > 0 && peak.total <= report.total) continue;
     static_cast<MemoryPeak&>(report) = peak;

@@ -30,11 +30,14 @@ class MemoryReplay {
 
   void Visit(RankId rank, const std::function<void(const MemoryMoment&)>& visitor) const;
 
- private:
   struct Change {
     SimTime time{};
     const MemoryEvent* event = nullptr;
   };
+  // All of a rank, in time order.
+  const std::vector<Change>& changes(RankId rank) const { return changes_[Index(rank)]; }
+
+ private:
   const TaskGraph& graph_;
   std::vector<std::vector<Change>> changes_;  // by rank
 };

@@ -14,6 +14,7 @@ struct Metric {
   std::string_view unit;  // "s", "bytes", "fraction", "tokens/s", "TFLOP/s", "count"
   std::string_view doc;
   double (*value)(const StepReport&);
+  bool more_is_better = false;
 };
 
 std::span<const Metric> Metrics();

@@ -114,4 +114,10 @@ void WriteFileAtomically(const std::string& path, std::string_view text) {
   file.Commit();
 }
 
+void WriteFileAtomically(const std::string& path, const std::function<void(const Sink&)>& write) {
+  OutputFile file(path);
+  write([&file](std::string_view text) { file.Append(text); });
+  file.Commit();
+}
+
 }  // namespace stepsim

@@ -61,5 +61,6 @@ std::string TerminalSummary(const StepReport& report, bool use_colour,
 // left on device").
 void WriteFileAtomically(const std::string& path, const Writer& writer, const Result& result);
 void WriteFileAtomically(const std::string& path, std::string_view text);
+void WriteFileAtomically(const std::string& path, const std::function<void(const Sink&)>& write);
 
 }  // namespace stepsim

@@ -234,11 +234,8 @@ TEST_F(Cli, UnknownCommandsAndOptionsHaveAHint) {
   std::istringstream in;
   std::ostringstream out, err;
   EXPECT_EQ(RunCli({"rum"}, {in, out, err, false, 0, ""}), kExitInput);
-  EXPECT_EQ(err.str(),
-            "error: unknown command 'rum', allowed: run, cost, validate, schedule, list, describe, "
-            "schema; "
-            "did you mean "
-            "'run'?\n");
+  EXPECT_THAT(err.str(), StartsWith("error: unknown command 'rum', allowed: run, "));
+  EXPECT_THAT(err.str(), HasSubstr("schema; did you mean 'run'?\n"));
   const Answer option = Ask({"run", "x.yaml", "--exprt", "y"});
   EXPECT_EQ(option.status, kExitInput);
   EXPECT_THAT(option.err, HasSubstr("did you mean '--export'?"));

@@ -20,6 +20,7 @@
 #include "models/spec/config_source.h"
 #include "models/spec/load_job.h"
 #include "sim/base/diagnostics.h"
+#include "sim/config/condition.h"
 #include "sim/config/read_toml.h"
 
 namespace stepsim {
@@ -174,6 +175,31 @@ void FuzzSchedule(std::string_view bytes) {
     if (ComputeOnly(Lower(compute)).ranks != compute.ranks) std::abort();
     const std::string csv = WriteScheduleCsv(file.schedule);
     if (ReadScheduleCsv(csv, "again.csv").schedule.ranks != file.schedule.ranks) std::abort();
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().size() != 1) std::abort();
+  }
+}
+
+void FuzzCondition(std::string_view bytes) {
+  static const std::vector<ConditionName> known = {
+      {"nodes", {}},
+      {"memory", {ConditionKind::kNumber, Unit::kBytes, 0, {}}},
+      {"step_time_s", {ConditionKind::kNumber, Unit::kTime, 1, {}}},
+      {"network", {ConditionKind::kText, Unit::kNone, 0, {}}},
+      {"plan.strategy", {ConditionKind::kText, Unit::kNone, 0, {"ddp", "fsdp2"}}},
+      {"is_fast", {ConditionKind::kBool, Unit::kNone, 0, {}}}};
+  try {
+    const Condition condition(bytes, {"fuzz", 0, 0}, known);
+    std::vector<ConditionValue> values(condition.names().size());
+    condition.Holds(values);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const ConditionKind kind = condition.names()[i].type.kind;
+      if (kind == ConditionKind::kNumber) values[i] = 4.0;
+      if (kind == ConditionKind::kText) values[i] = std::string("ddp");
+      if (kind == ConditionKind::kBool) values[i] = true;
+    }
+    condition.Holds(values);
+    condition.DescribeValues(values);
   } catch (const ConfigError& error) {
     if (error.diagnostics().size() != 1) std::abort();
   }

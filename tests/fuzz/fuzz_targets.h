@@ -32,4 +32,7 @@ void FuzzMemoryTable(std::string_view bytes);
 // written again.
 void FuzzSchedule(std::string_view bytes);
 
+// The bytes are a condition: read, and judged with and without values.
+void FuzzCondition(std::string_view bytes);
+
 }  // namespace stepsim

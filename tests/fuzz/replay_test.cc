@@ -52,6 +52,9 @@ TEST(FuzzReplay, Corpus) {
   ASSERT_FALSE(imports.empty());
   for (const fs::path& path : toml) EXPECT_NO_THROW(FuzzToml(ReadFile(path))) << path;
   for (const fs::path& path : imports) EXPECT_NO_THROW(FuzzImport(ReadFile(path))) << path;
+  const std::vector<fs::path> conditions = FilesIn("corpus/condition");
+  ASSERT_FALSE(conditions.empty());
+  for (const fs::path& path : conditions) EXPECT_NO_THROW(FuzzCondition(ReadFile(path))) << path;
   for (const fs::path& path : jobs) EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
   for (const fs::path& path : models) EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
 }
@@ -64,6 +67,7 @@ TEST(FuzzReplay, FormerCrashes) {
     EXPECT_NO_THROW(FuzzToml(ReadFile(path))) << path;
     EXPECT_NO_THROW(FuzzImport(ReadFile(path))) << path;
     EXPECT_NO_THROW(FuzzSchedule(ReadFile(path))) << path;
+    EXPECT_NO_THROW(FuzzCondition(ReadFile(path))) << path;
   }
 }
 

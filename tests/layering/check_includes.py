@@ -67,6 +67,7 @@ THIRD_PARTY = {
     "cublas": ("tools/calibrate/*",),
     "mpi.h": ("tools/calibrate/*",),
     "unistd.h": ("*.cc", "tests/*"),
+    "malloc.h": ("*.cc",),
     "fcntl.h": ("*.cc", "tests/*"),
     "sys/": ("*.cc", "tests/*"),
 }

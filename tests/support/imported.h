@@ -27,6 +27,9 @@ inline MemoryConfigSource ImportConfigs(std::map<std::string, std::string> files
        {"models/llama-3-8b.yaml",
         "{name: llama-3-8b, transformer: {layers: 2, hidden_size: 8, heads: 2, ffn_size: 8, "
         "vocab_size: 9}}"},
+       {"models/qwen3-30b-a3b.yaml",
+        "{name: qwen3-30b-a3b, transformer: {layers: 2, hidden_size: 8, heads: 2, ffn_size: 8, "
+        "vocab_size: 9, gated_mlp: true, experts: {count: 8, top_k: 2}}}"},
        {"models/tiny.yaml",
         "{name: tiny, transformer: {layers: 2, hidden_size: 8, heads: 2, ffn_size: 8, vocab_size: "
         "9}}"}});

@@ -41,6 +41,7 @@ inline CollectiveReport HandMadeCollective(std::string name, Bytes bytes, Durati
   collective.end = kStepBegin + Milliseconds(700);
   collective.hidden = Milliseconds(5);
   collective.exposed = exposed;
+  if (!cause.empty()) collective.cause_kind = ExposureCause::kTail;
   collective.cause = std::move(cause);
   collective.saved = exposed;
   collective.slack = Duration::zero() - exposed;

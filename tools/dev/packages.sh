@@ -9,10 +9,11 @@
 BUILD_PACKAGES=(
   g++ cmake ninja-build ccache
   libboost-graph-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
-  libfmt-dev libfast-float-dev zlib1g-dev libeigen3-dev libtomlplusplus-dev
+  libfmt-dev libfast-float-dev zlib1g-dev libeigen3-dev libtbb-dev libtomlplusplus-dev
 )
 TEST_PACKAGES=(python3 python3-jsonschema python3-yaml libgtest-dev libgmock-dev)
 EVIDENCE_PACKAGES=(python3 python3-matplotlib)  # tools/dev/validate.sh
+# slurm-wlm and munge, for tests/slurm, are not here: as services they would stay on the machine.
 
 # Runs a command quietly; shows what it said only when it fails.
 quietly() {

@@ -21,6 +21,7 @@ struct CliStreams {
   bool use_colour = false;         // on `out`
   std::size_t terminal_width = 0;  // columns of `out`; 0: no terminal
   std::string executable;  // path of the running program, to find configs/ beside it; may be ""
+  bool is_error_terminal = false;  // `err`
 };
 
 // A terminal gets colour unless NO_COLOR (https://no-color.org) is set or TERM says it has none.

@@ -8,8 +8,10 @@
 
 #include "models/spec/schema.h"
 #include "sim/base/diagnostics.h"
+#include "sim/config/describe_fields.h"
 #include "sim/metrics/metric_table.h"
 #include "tools/stepsim/command.h"
+#include "tools/sweep/sweep.h"
 
 namespace stepsim {
 namespace {
@@ -21,11 +23,17 @@ std::string Describe(const std::string& name) {
   if (metric != metrics.end()) {
     return fmt::format("{}\n  {}\n  unit     {}\n", metric->name, metric->doc, metric->unit);
   }
+  for (const FieldPath& field : ListFields(SweepFields().fields(), "sweep")) {
+    if (field.path == name) return DescribeField(field);
+  }
   try {
     return DescribeField(name);
   } catch (const ConfigError&) {
     // Neither a field nor a metric: the nearest of both.
     std::vector<std::string> names = AllFieldPaths();
+    for (const FieldPath& field : ListFields(SweepFields().fields(), "sweep")) {
+      names.push_back(field.path);
+    }
     for (const Metric& m : metrics) names.emplace_back(m.name);
     const std::string hint = DidYouMean(name, names);
     if (hint.empty()) throw;
@@ -38,8 +46,10 @@ std::string Describe(const std::string& name) {
 
 void AddDescribeCommand(CLI::App& app, const Session& session) {
   const auto name = std::make_shared<std::string>();
-  app.add_option("field", *name,
-                 "path of a job's field (plan.ddp.no_sync), its last part, or a metric")
+  app.add_option(
+         "field", *name,
+         "path of a job's field (plan.ddp.no_sync), its last part, of a sweep (sweep.axes), or a "
+         "metric")
       ->required()
       ->type_name("FIELD");
   app.callback([name, &session] { session.streams.out << Describe(*name); });

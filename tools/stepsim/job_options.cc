@@ -25,9 +25,12 @@ std::string ReadLimited(std::istream& in) {
   return text;
 }
 
-SourceFile StandardInput(const Session& session) {
-  return {"<stdin>", ReadLimited(session.streams.in), ""};
-}
+// Files that all variants of a job share.
+struct JobFiles {
+  explicit JobFiles(std::unique_ptr<ConfigSource> from) : disk(std::move(from)), source(*disk) {}
+  std::unique_ptr<ConfigSource> disk;
+  RememberingSource source;
+};
 
 // The files that --from names, those that cannot be read as problems.
 std::vector<FrameworkFile> ReadFrameworkFiles(const JobOptions& options, const Session& session,
@@ -42,7 +45,7 @@ std::vector<FrameworkFile> ReadFrameworkFiles(const JobOptions& options, const S
         problems.Add({"--from " + text, 0, 0}, "standard input can be read only once");
         continue;
       }
-      SourceFile file = is_stdin ? StandardInput(session) : source.ReadFile(path.path);
+      SourceFile file = is_stdin ? ReadStandardInput(session) : source.ReadFile(path.path);
       if (!file.error.empty()) problems.Add({file.name, 0, 0}, file.error);
       files.push_back({std::move(path.framework), std::move(file)});
     } catch (const ConfigError& error) {
@@ -53,6 +56,10 @@ std::vector<FrameworkFile> ReadFrameworkFiles(const JobOptions& options, const S
 }
 
 }  // namespace
+
+SourceFile ReadStandardInput(const Session& session) {
+  return {"<stdin>", ReadLimited(session.streams.in), ""};
+}
 
 std::shared_ptr<JobOptions> AddJobOptions(CLI::App& app) {
   auto options = std::make_shared<JobOptions>();
@@ -81,12 +88,7 @@ namespace {
 
 // Loads the job with more settings after those of the command line.
 JobVariants::Load MakeLoader(const JobOptions& options, const Session& session) {
-  struct Files {
-    explicit Files(std::unique_ptr<ConfigSource> from) : disk(std::move(from)), source(*disk) {}
-    std::unique_ptr<ConfigSource> disk;
-    RememberingSource source;
-  };
-  const auto files = std::make_shared<Files>(session.Configs());
+  const auto files = std::make_shared<JobFiles>(session.Configs());
   const auto sets = [own = options.sets](const Changes& changes) {
     Changes all = own;
     all.insert(all.end(), changes.begin(), changes.end());
@@ -97,7 +99,8 @@ JobVariants::Load MakeLoader(const JobOptions& options, const Session& session) 
       throw ConfigError(Place{}, "found no job, allowed: JOB, or --from KIND:FILE");
     }
     const bool is_stdin = options.job == kStandardInput;
-    const SourceFile file = is_stdin ? StandardInput(session) : FindJob(options.job, files->source);
+    const SourceFile file =
+        is_stdin ? ReadStandardInput(session) : FindJob(options.job, files->source);
     if (!file.error.empty()) throw ConfigError(Place{file.name, 0, 0}, file.error);
     return [=](const Changes& changes) {
       return LoadJobText(file.text, file.name, sets(changes), files->source);
@@ -107,7 +110,7 @@ JobVariants::Load MakeLoader(const JobOptions& options, const Session& session) 
   ImportRequest request;
   request.files = ReadFrameworkFiles(options, session, files->source, problems);
   if (!options.job.empty()) {
-    request.job = options.job == kStandardInput ? StandardInput(session)
+    request.job = options.job == kStandardInput ? ReadStandardInput(session)
                                                 : FindJob(options.job, files->source);
     if (!request.job->error.empty()) problems.Add({request.job->name, 0, 0}, request.job->error);
   }
@@ -125,6 +128,16 @@ ResolvedJob LoadJob(const JobOptions& options, const Session& session) {
 
 JobVariants LoadVariants(const JobOptions& options, const Session& session) {
   return JobVariants(MakeLoader(options, session));
+}
+
+JobVariants LoadVariants(const ConfigNode& job, const std::string& file_name,
+                         const std::vector<std::string>& sets, const Session& session) {
+  const auto files = std::make_shared<JobFiles>(session.Configs());
+  return JobVariants([=](const Changes& changes) {
+    Changes all = sets;
+    all.insert(all.end(), changes.begin(), changes.end());
+    return LoadJobTree(job, file_name, all, files->source);
+  });
 }
 
 }  // namespace stepsim

@@ -26,6 +26,13 @@ std::shared_ptr<JobOptions> AddJobOptions(CLI::App& app);
 // Throws ConfigError with every problem at once.
 ResolvedJob LoadJob(const JobOptions& options, const Session& session);
 
+// What is piped in, as far as a configuration may go.
+SourceFile ReadStandardInput(const Session& session);
+
+// A job that stands as a mapping in another file.
+JobVariants LoadVariants(const ConfigNode& job, const std::string& file_name,
+                         const std::vector<std::string>& sets, const Session& session);
+
 // The same for many variants of the job: files and standard input are read once.
 JobVariants LoadVariants(const JobOptions& options, const Session& session);
 

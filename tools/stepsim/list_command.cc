@@ -20,6 +20,7 @@
 #include "sim/report/wrap_text.h"
 #include "sim/report/writer.h"
 #include "tools/stepsim/command.h"
+#include "tools/sweep/sweep.h"
 
 namespace stepsim {
 namespace {
@@ -89,6 +90,14 @@ Rows ListJobs(const ConfigSource& configs) {
   });
 }
 
+Rows ListSweeps(const ConfigSource& configs) {
+  return ListFiles(configs, ConfigKind::kSweeps, [&](const SourceFile& file) {
+    Diagnostics problems;
+    const ConfigNode root = configs.ReadTree(file.text, file.name, problems);
+    return ReadSweep(root, file.name, std::move(problems)).name;
+  });
+}
+
 Rows ListMetrics(const ConfigSource&) {
   Rows rows;
   for (const Metric& metric : Metrics()) {
@@ -113,6 +122,7 @@ constexpr std::array kKinds = {
     Kind{"networks", "overlays: `network:` of a job", ListNetworks},
     Kind{"models", "network descriptions: `model:` of a job", ListModels},
     Kind{"jobs", "shipped examples: `stepsim run <name>`", ListJobs},
+    Kind{"sweeps", "shipped examples: `stepsim sweep <name>`", ListSweeps},
     Kind{"frameworks", "kinds of files for --from",
          [](const ConfigSource&) { return ListTable(Importers()); }},
     Kind{"algorithms", "of collectives: `collectives.algorithm`, `stepsim cost --algo`",

@@ -1,5 +1,6 @@
 // stepsim run: one job in, a summary and files out.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "models/run_step.h"
+#include "models/study/step_condition.h"
 #include "sim/base/diagnostics.h"
 #include "sim/report/writer.h"
 #include "tools/stepsim/command.h"
@@ -23,6 +25,7 @@ struct RunOptions {
   std::shared_ptr<JobOptions> job;
   std::vector<std::string> exports;
   std::string trace_view;  // empty: not given
+  std::vector<std::string> fail_if;
   bool is_quiet = false;
 };
 
@@ -75,10 +78,34 @@ TraceView ViewOf(const std::string& name, const std::vector<Export>& exports) {
       ->view;
 }
 
+// All conditions are read before anything is simulated.
+std::vector<StepCondition> ParseConditions(const std::vector<std::string>& texts) {
+  std::vector<StepCondition> conditions;
+  for (const std::string& text : texts) {
+    conditions.emplace_back(text, Place{"--fail-if " + text, 0, 0});
+  }
+  return conditions;
+}
+
+// Once everything is written: a failed check leaves its evidence behind.
+void Check(const std::vector<StepCondition>& conditions, const JobSpec& job,
+           const StepReport& report) {
+  std::vector<std::string> failed;
+  for (const StepCondition& condition : conditions) {
+    const std::vector<ConditionValue> values = condition.Values(job, &report);
+    if (!condition.condition().Holds(values)) continue;
+    failed.push_back(fmt::format("--fail-if {}: {}", condition.condition().text(),
+                                 condition.condition().DescribeValues(values)));
+  }
+  if (!failed.empty()) throw CheckFailed(fmt::format("{}", fmt::join(failed, "\nerror: ")));
+}
+
 void Run(const RunOptions& options, const Session& session) {
   const std::vector<Export> exports = ParseExports(options.exports);
+  const std::vector<StepCondition> conditions = ParseConditions(options.fail_if);
   const TraceView view = ViewOf(options.trace_view, exports);
-  const StepResult step = RunStep(LoadJob(*options.job, session));
+  const ResolvedJob job = LoadJob(*options.job, session);
+  const StepResult step = RunStep(job);
   const Result result{step.graph, step.timeline, step.report, view};
   bool uses_stdout = false;
   for (const Export& target : exports) uses_stdout = uses_stdout || target.path == "-";
@@ -97,6 +124,7 @@ void Run(const RunOptions& options, const Session& session) {
     WriteFileAtomically(target.path, *target.writer, result);
     if (!options.is_quiet) text << fmt::format("wrote {}\n", target.path);
   }
+  Check(conditions, job.job, step.report);
 }
 
 }  // namespace
@@ -119,6 +147,14 @@ void AddRunCommand(CLI::App& app, const Session& session) {
                  "kernels and the account on a track of its own (default)")
       ->type_name("VIEW")
       ->check(CLI::IsMember(views));
+  app.add_option(
+         "--fail-if", options->fail_if,
+         "exit with status 4 when this holds, such as 'exposed > 5%', 'mfu < 40%', 'memory > "
+         "80GiB', 'step_time > 1.2s', or any metric or field; may repeat")
+      ->type_name("CONDITION")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
   app.add_flag("-q,--quiet", options->is_quiet, "no summary");
   app.callback([options, &session] { Run(*options, session); });
 }

@@ -6,6 +6,7 @@
 
 #include "models/spec/schema.h"
 #include "tools/stepsim/command.h"
+#include "tools/sweep/sweep.h"
 
 namespace stepsim {
 namespace {
@@ -20,6 +21,7 @@ constexpr std::array kSchemas = {
     SchemaRow{"network", NetworkSchema},
     SchemaRow{"model", ModelSchema},
     SchemaRow{"collectives", CorrectionsSchema},
+    SchemaRow{"sweep", SweepSchema},
 };
 
 }  // namespace
@@ -28,7 +30,7 @@ void AddSchemaCommand(CLI::App& app, const Session& session) {
   const auto kind = std::make_shared<std::string>("job");
   std::vector<std::string> names;
   for (const SchemaRow& row : kSchemas) names.emplace_back(row.name);
-  app.add_option("kind", *kind, "job, hardware, network, model or collectives")
+  app.add_option("kind", *kind, "job, hardware, network, model, collectives or sweep")
       ->check(CLI::IsMember(names))
       ->option_text("KIND=job");
   app.callback([kind, &session] {

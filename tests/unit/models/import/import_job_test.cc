@@ -71,7 +71,8 @@ TEST(ImportJob, IsTheJobThatOneWouldWriteByHand) {
 
 TEST(ImportJob, ReportsAllProblemsAtOnce) {
   Import import = Titan();
-  import.text += "[parallelism]\nexpert_parallel_degree = 2\nexpert_tensor_parallel_degree = 2\n";
+  import.text +=
+      "[parallelism]\nenable_compiled_autograd = true\nexpert_parallel_comm_backend = \"deepep\"\n";
   import.sets = {};
   const std::string errors = import.Errors();
   EXPECT_THAT(errors, HasSubstr("x.toml:9:"));

@@ -328,9 +328,39 @@ TEST(Torchtitan, PairsOfDualPipe) {
                "pipeline_parallel_expert_parallel_overlap = false\n"));
 }
 
+// ParallelDims: experts borrow the sharding ranks, and the tensor parallel ones unless these cut
+// them.
+TEST(Torchtitan, DealsOutExperts) {
+  const auto qwen = [](const std::string& parallelism) {
+    return Import{.framework = "torchtitan",
+                  .text =
+                      "[model]\nname = \"qwen3\"\nflavor = \"30B-A3B\"\n[activation_checkpoint]\n"
+                      "mode = \"none\"\n[training]\nlocal_batch_size = 1\nseq_len = 64\n"
+                      "[parallelism]\n" +
+                      parallelism};
+  };
+  const ResolvedJob job = qwen("expert_parallel_degree = 4\n").Load();
+  EXPECT_EQ(ValueOf(job, "plan.expert_parallel"), "4 (x.toml:10)");
+  EXPECT_EQ(ValueOf(job, "plan.expert.tensor_parallel"), "1 (torchtitan's default)");
+  EXPECT_EQ(job.job.model.name, "qwen3-30b-a3b");
+  EXPECT_EQ(job.job.plan.strategy, "fsdp2");
+  const std::string both = "expert_parallel_degree = 4\ntensor_parallel_degree = 2\n";
+  EXPECT_EQ(qwen(both).Load().job.plan.expert.tensor_parallel, 1);
+  EXPECT_EQ(
+      qwen(both + "expert_tensor_parallel_degree = 2\n").Load().job.plan.expert.tensor_parallel, 2);
+  EXPECT_THAT(
+      qwen(both + "expert_tensor_parallel_degree = 4\n").Errors(),
+      HasSubstr("found 4, allowed: tensor_parallel (2), or 1 with expert_parallel above 1"));
+  EXPECT_THAT(Joined(qwen("expert_tensor_parallel_degree = 2\n").Load().notes),
+              HasSubstr("only with expert parallelism"));
+}
+
 TEST(Torchtitan, RefusesWhatIsNotSimulated) {
   const auto error = [](const std::string& more) { return Titan(more).Errors(); };
-  EXPECT_THAT(error("[parallelism]\nexpert_parallel_degree = 2\n"), HasSubstr("expert"));
+  EXPECT_THAT(error("[parallelism]\nexpert_parallel_degree = 2\n"),
+              HasSubstr("found 2 with model llama-3-8b, which has no experts, allowed: 1"));
+  EXPECT_THAT(error("[parallelism]\nexpert_parallel_comm_backend = \"deepep\"\n"),
+              HasSubstr("DeepEP"));
   EXPECT_THAT(error("[fault_tolerance]\nenable = true\n"), HasSubstr("torchft"));
   EXPECT_THAT(Titan("", "enable_cpu_offload = true\n").Errors(), HasSubstr("offloading"));
   const std::string float8 = "[model]\nname = \"llama3\"\nflavor = \"8B\"\nconverters = ";

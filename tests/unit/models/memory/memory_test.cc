@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "models/spec/sharding.h"
+
 namespace stepsim {
 namespace {
 
@@ -104,7 +106,7 @@ TEST(StaticMemory, FsdpShards) {
   const auto bytes = StaticOf(job, OfParameters(8000, DType::kBf16));
   EXPECT_EQ(bytes.at("parameters") + bytes.at("optimizer_states"), 12 * 1000);
   EXPECT_EQ(bytes.at("gradients"), 0);
-  EXPECT_EQ(GradientLifeOf(job).shards, 8);
+  EXPECT_EQ(ShardingOf(job).gradient_shards, 8);
   job.batch.gradient_accumulation_steps = 4;
   EXPECT_EQ(GradientLifeOf(job).first_microstep, 0);
   job.plan.fsdp2.requires_gradient_sync = false;

@@ -123,7 +123,8 @@ TEST(AddCostlySettings, SeveralHardwareQueuesUnderMegatronsTensorParallelism) {
   };
   constexpr const char* kWarning = "Megatron-LM demands one for tensor parallelism";
   const StepReport many = report({"host.max_connections=8"});
-  const StepReport exposed = report({"plan.tensor.async_input_gradient=false"});
+  const StepReport exposed =
+      report({"plan.tensor.async_input_gradient=false", "host.max_connections=8"});
   EXPECT_THAT(
       many.context.warnings,
       Contains(AllOf(HasSubstr(kWarning),

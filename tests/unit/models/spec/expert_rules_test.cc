@@ -51,10 +51,18 @@ TEST(ExpertRules, ExpertsAreDealtOutEvenly) {
 }
 
 TEST(ExpertRules, WhoCanDealThemOut) {
-  EXPECT_THAT(ProblemsOf({"plan.strategy=fsdp2"}),
-              HasSubstr("plan.strategy: found 'fsdp2' with experts that are dealt out over ranks "
-                        "of their own (expert_parallel: 8, tensor parallelism of the experts: 1), "
-                        "allowed: megatron"));
+  for (const char* strategy : {"fsdp2", "ddp", "none"}) {
+    EXPECT_EQ(ProblemsOf({std::string("plan.strategy=") + strategy}), "");
+  }
+  EXPECT_THAT(ProblemsOf({"plan.strategy=fsdp1"}),
+              HasSubstr("plan.strategy: found 'fsdp1' with experts that are dealt out over ranks "
+                        "of their own (expert_parallel: 8), allowed: fsdp2, megatron, ddp or none; "
+                        "FSDP1 shards all parameters over the same ranks; nearest valid: fsdp2"));
+  EXPECT_THAT(ProblemsOf({"plan.strategy=zero", "plan.zero.stage=2"}),
+              HasSubstr("DeepSpeed's groups of experts are not simulated; nearest valid: megatron "
+                        "with use_distributed_optimizer: true"));
+  EXPECT_THAT(ProblemsOf({"plan.strategy=ddp", "plan.expert.dispatcher=allgather"}),
+              HasSubstr("plan.expert.dispatcher: found 'allgather', allowed: alltoall"));
   EXPECT_THAT(ProblemsOf({"plan.tp=2", "plan.ep=4", "plan.tensor.sequence_parallel=false"}),
               HasSubstr("found 'false' with experts and tensor_parallel above 1, allowed: true"));
 }
@@ -93,6 +101,37 @@ TEST(ExpertRules, WhatPairedMicrobatchesNeed) {
   EXPECT_THAT(ProblemsOf({on}), HasSubstr("has no effect with batch.gradient_accumulation_steps"));
   EXPECT_THAT(ProblemsOf({"plan.expert.delay_weight_gradients=true"}),
               HasSubstr("has no effect with neither plan.expert.overlap_microbatches nor"));
+}
+
+// torchtitan's ParallelDims: ep % cp == 0 and (dp_shard x cp) % ep == 0.
+TEST(ExpertRules, Fsdp2DealsThemOutWithinACopy) {
+  EXPECT_THAT(
+      ProblemsOf({"plan.strategy=fsdp2", "plan.fsdp2.shard_size=4"}),
+      HasSubstr("plan.expert_parallel: found 8, allowed: a multiple of 1 (context_parallel) "
+                "that divides the 4 ranks of one copy; nearest valid: 4"));
+  EXPECT_THAT(
+      ProblemsOf({"plan.strategy=fsdp2", "plan.cp=4", "plan.ep=2"}),
+      HasSubstr("plan.expert_parallel: found 2, allowed: a multiple of 4 (context_parallel) "
+                "that divides the 16 ranks of one copy"));
+  EXPECT_THAT(ProblemsOf({"plan.strategy=fsdp2", "plan.fsdp2.reshard_after_forward=4"}),
+              HasSubstr("plan.fsdp2.reshard_after_forward: found 4 with experts on ranks of their "
+                        "own, allowed: auto, true or false"));
+  EXPECT_THAT(ProblemsOf({"plan.strategy=fsdp2", "plan.fsdp2.forward_prefetch=1"}),
+              HasSubstr("has no effect with plan.fsdp2.layer_prefetch: true"));
+  EXPECT_THAT(ProblemsOf({"plan.strategy=fsdp2", "plan.ep=1", "plan.fsdp2.layer_prefetch=true"}),
+              HasSubstr("has no effect with plan.expert_parallel: 1"));
+}
+
+// Megatron-LM's parallel_state: expert data parallel ranks % instances == 0.
+TEST(ExpertRules, InstancesDivideTheRanksOfAnExpert) {
+  const std::string two = "plan.megatron.num_distributed_optimizer_instances=2";
+  const std::string optimizer = "plan.megatron.use_distributed_optimizer=true";
+  const std::string overlap = "plan.megatron.overlap_grad_reduce=true";
+  EXPECT_EQ(ProblemsOf({two, optimizer, overlap}), "");
+  const std::string four = "plan.megatron.num_distributed_optimizer_instances=4";
+  EXPECT_THAT(ProblemsOf({four, optimizer, overlap}),
+              HasSubstr("found 4, allowed: a divisor of the 2 ranks that hold the same experts; "
+                        "nearest valid: 2"));
 }
 
 TEST(ExpertRules, KeysWithoutEffect) {

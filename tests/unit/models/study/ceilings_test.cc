@@ -51,8 +51,8 @@ TEST(Ceilings, WithoutContentionIsTheJobWithoutContention) {
 // A stage that waits for nobody is done after its own work.
 TEST(Ceilings, WithoutTheBubbleIsTheBusiestStage) {
   const Case c = Simulated("llama-3-405b_tp8_pp16_16384xh100",
-                     {"plan.pipeline_parallel=4", "nodes=64", "model.transformer.layers=18",
-                      "plan.pipeline.virtual_stages=1", "plan.pipeline.schedule=1f1b"});
+                           {"plan.pipeline_parallel=4", "nodes=64", "model.transformer.layers=18",
+                            "plan.pipeline.virtual_stages=1", "plan.pipeline.schedule=1f1b"});
   Duration busiest{};
   for (const RankAccount& account : c.report.ranks) {
     busiest = std::max(busiest, account.step - account.bubble - account.peer_wait);

@@ -50,7 +50,7 @@ std::vector<Case> SmallJobs() {
       {"gpt3-6.7b_megatron_32xh100", {}},
       {"mixtral-8x7b_megatron_ep8_64xh100", {}},
       {"llama-3-405b_tp8_pp16_16384xh100",
-       {"plan.pipeline_parallel=4", "nodes=64", "model.transformer.layers=16",
+       {"plan.pipeline_parallel=4", "nodes=64", "model.transformer.layers=30",
         "plan.pipeline.virtual_stages=2", "batch.gradient_accumulation_steps=8"}}};
 }
 
@@ -93,7 +93,9 @@ TEST(Explain, CeilingsAreNoLongerThanTheStep) {
     const Duration step = why.report.account().step;
     for (const Ceiling& ceiling : why.ceilings) EXPECT_LE(ceiling.step, step) << ceiling.what;
     for (const CollectiveGroup& group : why.groups) {
-      if (group.saved) EXPECT_LE(*group.saved, step) << group.name;
+      if (group.saved) {
+        EXPECT_LE(*group.saved, step) << group.name;
+      }
     }
     EXPECT_LE(why.diagnosis.gain, 1);
   }
@@ -147,7 +149,9 @@ TEST(Explain, ActionsAreRanked) {
   ASSERT_GT(gains.size(), 2u);
   for (std::size_t i = 1; i < gains.size(); ++i) {
     EXPECT_GE(gains[i - 1].fits, gains[i].fits);
-    if (gains[i - 1].fits == gains[i].fits) EXPECT_GE(gains[i - 1].gain, gains[i].gain);
+    if (gains[i - 1].fits == gains[i].fits) {
+      EXPECT_GE(gains[i - 1].gain, gains[i].gain);
+    }
   }
   for (const TriedAction& action : gains) EXPECT_GE(action.gain, kLeastGain);
 }
@@ -169,7 +173,7 @@ TEST(Explain, NamesTheBubble) {
   // (p-1)/(m+p-1) = 3/5 of the step is bubble with two micro-batches on four stages.
   const Explanation why =
       ExplainJob("llama-3-405b_tp8_pp16_16384xh100",
-                 {"plan.pipeline_parallel=4", "nodes=64", "model.transformer.layers=16",
+                 {"plan.pipeline_parallel=4", "nodes=64", "model.transformer.layers=30",
                   "plan.pipeline.virtual_stages=1", "plan.pipeline.schedule=1f1b",
                   "batch.gradient_accumulation_steps=2"});
   EXPECT_EQ(why.diagnosis.stall, "bubble");

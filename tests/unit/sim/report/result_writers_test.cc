@@ -114,7 +114,8 @@ TEST(ResultJson, Collectives) {
       "algorithm": "ring", "protocol": "simple", "microstep": 0, "ready_s": 0.6,
       "start_s": 0.61, "transfer_start_s": 0.614, "end_s": 0.7, "hidden_s": 0.005,
       "exposed_s": 0.088, "exposed_wait_s": 0.0, "slack_s": -0.088, "first_use": "optimizer",
-      "saved_if_removed_s": 0.088, "cause": "ready last, nothing left to hide behind"})"));
+      "saved_if_removed_s": 0.088, "slowed_s": 0.0, "cause_kind": "tail",
+      "cause": "ready last, nothing left to hide behind"})"));
 }
 
 // Each rank's own list, in the fixture's step: rank 0 waits for rank 1 in bucket 0 from 150 to 180
