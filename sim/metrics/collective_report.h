@@ -18,6 +18,8 @@ struct CollectiveFacts {
   const Timeline& timeline;
   const IdVector<WorkId, CollectiveChoice>& choices;
   Window window;
+  // When the inputs of a task were there; of a collective behind a cast or division on its stream,
+  // those of that kernel.
   IdVector<TaskId, SimTime> ready;
   IdVector<TaskId, TaskId> uses;     // first ones
   IdVector<StreamId, char> is_main;  // streams that compute

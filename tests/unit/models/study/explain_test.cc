@@ -125,6 +125,21 @@ TEST(Explain, GroupsLayers) {
   EXPECT_LT(why.groups.size() * 4, why.report.collectives.size());
 }
 
+// Numbers that only rise or fall are told in their order, others from the least to the largest.
+TEST(Explain, NamesRanges) {
+  StepReport report;
+  const auto add = [&](const char* name) {
+    report.collectives.emplace_back();
+    report.collectives.back().name = name;
+  };
+  for (const char* name : {"gather layers.10", "gather layers.9", "gather layers.8"}) add(name);
+  for (const char* name : {"reduce 2/9", "reduce 10/9", "reduce 1/9"}) add(name);
+  const std::vector<CollectiveGroup> groups = GroupCollectives(report);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].name, "gather layers.10..8");
+  EXPECT_EQ(groups[1].name, "reduce 1..10/9");
+}
+
 // The claim of each action is what `run` says with the same --set.
 TEST(Explain, ActionsAreWhatRunSays) {
   for (const char* job : {"gpt2_ddp_32xa40_25gbe", "llama-3-8b_fsdp2_16xh100",
