@@ -23,21 +23,34 @@ std::vector<std::string> NumbersOf(const std::string& name) {
   return numbers;
 }
 
-// The first name with each number that differs in the last one as a range: "layers.31..28".
-std::string RangeName(const std::string& first, const std::string& last) {
-  const std::vector<std::string> from = NumbersOf(first), to = NumbersOf(last);
-  std::string name;
+// What the names of a group have in common, with each number that differs as a range: from the
+// first to the last where they only rise or only fall, else from the least to the largest.
+std::string RangeName(const std::vector<const CollectiveReport*>& calls) {
+  std::vector<std::vector<std::string>> numbers;  // of each call
+  for (const CollectiveReport* call : calls) numbers.push_back(NumbersOf(call->name));
+  const auto is_less = [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  };
+  const std::string& name = calls.front()->name;
+  std::string text;
   std::size_t number = 0;
-  for (std::size_t i = 0; i < first.size();) {
-    if (!IsDigit(first[i])) {
-      name += first[i++];
+  for (std::size_t i = 0; i < name.size();) {
+    if (!IsDigit(name[i])) {
+      text += name[i++];
       continue;
     }
-    name += from[number];
-    if (number < to.size() && from[number] != to[number]) name += ".." + to[number];
-    i += from[number++].size();
+    std::vector<std::string> series;
+    for (const auto& row : numbers) series.push_back(row[number]);
+    i += series.front().size();
+    ++number;
+    const bool rises = std::is_sorted(series.begin(), series.end(), is_less);
+    const bool falls = std::is_sorted(series.rbegin(), series.rend(), is_less);
+    const auto [least, largest] = std::minmax_element(series.begin(), series.end(), is_less);
+    const std::string from = rises || falls ? series.front() : *least;
+    const std::string to = rises || falls ? series.back() : *largest;
+    text += from == to ? from : from + ".." + to;
   }
-  return name;
+  return text;
 }
 
 using Key = std::tuple<std::string, Site, CollectiveOp, std::int64_t, std::string, std::string,
@@ -116,7 +129,7 @@ std::vector<CollectiveGroup> GroupCollectives(const StepReport& report) {
   }
   for (CollectiveGroup& group : groups) {
     ChooseLargest(&group);
-    group.name = RangeName(group.calls.front()->name, group.calls.back()->name);
+    group.name = RangeName(group.calls);
   }
   std::stable_sort(groups.begin(), groups.end(),
                    [](const auto& a, const auto& b) { return a.exposed > b.exposed; });

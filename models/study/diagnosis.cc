@@ -101,6 +101,11 @@ Diagnosis Diagnose(const StepReport& report, const std::vector<CollectiveGroup>&
   diagnosis.text =
       fmt::format("{} {} the step: {} shorter without", StallInWords(diagnosis.stall),
                   row != nullptr && row->is_plural ? "stall" : "stalls", Percent(diagnosis.gain));
+  for (std::size_t s = 0; s < kSiteCount; ++s) {
+    if (ToString(static_cast<Site>(s)) != diagnosis.stall) continue;
+    const double exposed = ToSeconds(report.account().exposed[s]) / ToSeconds(step);
+    diagnosis.text += fmt::format(", {} of it exposed", Percent(exposed));
+  }
   if (const ExposureCauseRow* cause = MainCause(groups, diagnosis.stall); cause != nullptr) {
     diagnosis.text += fmt::format("; mostly {}", cause->meaning);
   }

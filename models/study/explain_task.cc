@@ -1,6 +1,7 @@
 #include "models/study/explain_task.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -10,6 +11,8 @@
 
 namespace stepsim {
 namespace {
+
+constexpr std::size_t kMostNames = 5;  // in a message
 
 const CollectiveReport* FindCollective(const StepReport& report, TaskId task) {
   for (const CollectiveReport& c : report.collectives) {
@@ -35,9 +38,14 @@ std::vector<TaskId> TasksNamed(const Explanation& why, const std::string& name) 
   std::set<std::string> known;
   for (const TaskId t : AllIds<TaskId>(graph.task_count())) known.insert(graph.label(t).name);
   const std::string nearest = Nearest(name, {known.begin(), known.end()});
+  std::vector<std::string> alike;  // that hold what was asked for
+  for (const std::string& other : known) {
+    if (alike.size() < kMostNames && other.find(name) != std::string::npos) alike.push_back(other);
+  }
   std::string text =
       "found no such task in the step, allowed: a name as in the table of "
       "collectives or in the trace";
+  if (!alike.empty()) text += fmt::format(", such as {}", fmt::join(alike, ", "));
   if (!nearest.empty()) text += fmt::format("; did you mean '{}'?", nearest);
   throw ConfigError(Place{"--task " + name, 0, 0}, text);
 }
@@ -102,6 +110,7 @@ ExplainedTask ExplainTask(const Explanation& why, const JobSpec& job, const std:
   explained.causes = CausesOf(why, task);
   explained.waiting = WaitingFor(why, task);
   explained.collective = FindCollective(why.report, task);
+  if (explained.collective != nullptr) explained.ready = explained.collective->ready;
   if (why.step.graph.kind(task) != TaskKind::kHost) {
     IdVector<TaskId, char> marked(why.step.graph.task_count(), 0);
     marked[task] = 1;

@@ -13,6 +13,12 @@
 namespace stepsim {
 namespace {
 
+// A kernel on a stream of communication: a cast, a division, a copy.
+bool IsBesideCompute(const CollectiveFacts& facts, TaskId task) {
+  return facts.graph.kind(task) == TaskKind::kCompute &&
+         facts.is_main[facts.graph.streams(task).front()] == 0;
+}
+
 class Reporter {
  public:
   Reporter(const CollectiveFacts& facts, const RankActivity& activity)
@@ -136,12 +142,18 @@ class Reporter {
     return StagesArrive(graph_, timeline_, activity_.tasks.pipeline, task) - timeline_.start[task];
   }
 
-  // How long it was ready, while another collective had its stream or communicator.
+  // How long it was ready, while another collective had its stream or communicator. Casts and
+  // divisions between the two wait with it.
   Duration Queued(TaskId task) const {
-    const BoundBy bound = timeline_.bound_by[task];
-    const bool is_queued =
-        bound.bound() == Bound::kStreamOrder && graph_.kind(bound.task()) == TaskKind::kTransfer;
-    return is_queued ? timeline_.start[task] - facts_.ready[task] : Duration::zero();
+    const SimTime ready = facts_.ready[task];
+    BoundBy bound = timeline_.bound_by[task];
+    while (bound.bound() == Bound::kStreamOrder && timeline_.end[bound.task()] > ready) {
+      const TaskId before = bound.task();
+      if (graph_.kind(before) == TaskKind::kTransfer) return timeline_.start[task] - ready;
+      if (!IsBesideCompute(facts_, before)) break;
+      bound = timeline_.bound_by[before];
+    }
+    return Duration::zero();
   }
 
   // The first that applies.
@@ -186,7 +198,10 @@ class Reporter {
       case ExposureCause::kSlowed:
         return fmt::format("kernels beside it slow it down by {}", FormatTime(report.slowed));
       default:
-        if (report.cause_kind != ExposureCause::kLonger) return "compute waits for it at once";
+        if (hidden == Duration::zero()) return "compute waits for it at once";
+        if (report.cause_kind != ExposureCause::kLonger) {
+          return fmt::format("only {} of compute beside it", FormatTime(hidden));
+        }
         return fmt::format("longer than the {} of compute beside it", FormatTime(hidden));
     }
   }
@@ -208,7 +223,14 @@ CollectiveFacts::CollectiveFacts(const TaskGraph& step_graph, const Timeline& st
       window(part),
       ready(ReadyTimes(graph, timeline)),
       uses(FirstUses(graph, timeline)),
-      is_main(MainStreams(graph, timeline)) {}
+      is_main(MainStreams(graph, timeline)) {
+  for (const TaskId t : AllIds<TaskId>(graph.task_count())) {
+    if (!IsBesideCompute(*this, t)) continue;
+    for (const Edge& edge : graph.successors(t)) {
+      if (edge.is_stream_order()) ready[edge.to()] = std::max(ready[edge.to()], ready[t]);
+    }
+  }
+}
 
 std::vector<CollectiveReport> ReportCollectives(const CollectiveFacts& facts,
                                                 const RankActivity& activity) {

@@ -84,6 +84,28 @@ TEST_F(ExposureCauseTest, Queued) {
   EXPECT_EQ(Causes()["b"], ExposureCause::kQueued);
 }
 
+// FSDP1 divides gradients on the collectives' stream: b's division has its inputs at 10 us and runs
+// when a is done, at 31 us.
+TEST_F(ExposureCauseTest, QueuedWithItsDivision) {
+  const StreamId nccl = sketch_.Stream(0, "nccl");
+  const Label divide{.name = "divide", .site = Site::kNone, .phase = Phase::kOther};
+  Reduce("a", 30us, {Kernel(Phase::kBackward, 1us)});
+  sketch_.Add(TaskKind::kCompute, {&nccl, 1}, 1us, divide, {Kernel(Phase::kBackward, 9us)});
+  const TaskId b = Reduce("b", 10us, {});
+  Kernel(Phase::kBackward, 5us);
+  Kernel(Phase::kOptimizer, 5us, {b});
+  EXPECT_EQ(Causes()["b"], ExposureCause::kQueued);
+}
+
+// The same with nothing before it, after the last kernel of backward.
+TEST_F(ExposureCauseTest, TailWithItsDivision) {
+  const StreamId nccl = sketch_.Stream(0, "nccl");
+  const Label divide{.name = "divide", .site = Site::kNone, .phase = Phase::kOther};
+  sketch_.Add(TaskKind::kCompute, {&nccl, 1}, 1us, divide, {Kernel(Phase::kBackward, 9us)});
+  Kernel(Phase::kOptimizer, 5us, {Reduce("b", 10us, {})});
+  EXPECT_EQ(Causes()["b"], ExposureCause::kTail);
+}
+
 // b waits 1 us of its turn, but is 30 us long with 5 us beside it: the queue is not what costs.
 TEST_F(ExposureCauseTest, ShortQueueIsNotTheCause) {
   Reduce("a", 10us, {Kernel(Phase::kBackward, 1us)});
