@@ -41,7 +41,14 @@ std::string RangeName(const std::string& first, const std::string& last) {
 }
 
 using Key = std::tuple<std::string, Site, CollectiveOp, std::int64_t, std::string, std::string,
-                       std::string, ExposureCause>;
+                       std::string, bool>;
+// For a notable part of its time, so that a hand-over of a microsecond does not part what is hidden
+// from what is not.
+bool IsExposed(const CollectiveReport& c) {
+  constexpr std::int64_t kNotable = 20;  // a twentieth
+  return kNotable * c.exposed > c.exposed + c.hidden;
+}
+
 Key KeyOf(const CollectiveReport& c) {
   return {WithoutNumbers(c.name),
           c.site,
@@ -50,7 +57,7 @@ Key KeyOf(const CollectiveReport& c) {
           c.group,
           c.algorithm,
           c.protocol,
-          c.cause_kind};
+          IsExposed(c)};
 }
 
 // What a collective on another rank has in common with one of the group.
@@ -68,8 +75,21 @@ void Add(const CollectiveReport& call, CollectiveGroup* group) {
   group->slowed += call.slowed;
   const bool is_first = group->calls.empty();
   group->least_slack = is_first ? call.slack : std::min(group->least_slack, call.slack);
-  if (is_first || call.exposed > group->largest->exposed) group->largest = &call;
   group->calls.push_back(&call);
+}
+
+// The call with the most exposed time among those of the cause with the most.
+void ChooseLargest(CollectiveGroup* group) {
+  std::map<ExposureCause, Duration> by_cause;
+  for (const CollectiveReport* call : group->calls) by_cause[call->cause_kind] += call->exposed;
+  const auto most =
+      std::max_element(by_cause.begin(), by_cause.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  group->largest = nullptr;
+  for (const CollectiveReport* call : group->calls) {
+    if (call->cause_kind != most->first) continue;
+    if (group->largest == nullptr || call->exposed > group->largest->exposed) group->largest = call;
+  }
 }
 
 }  // namespace
@@ -95,6 +115,7 @@ std::vector<CollectiveGroup> GroupCollectives(const StepReport& report) {
     Add(call, &groups[at->second]);
   }
   for (CollectiveGroup& group : groups) {
+    ChooseLargest(&group);
     group.name = RangeName(group.calls.front()->name, group.calls.back()->name);
   }
   std::stable_sort(groups.begin(), groups.end(),

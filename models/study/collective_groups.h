@@ -13,15 +13,16 @@
 
 namespace stepsim {
 
-// Collectives with the same name but for its numbers, of one site, size, group, way and cause. Of
-// several micro-steps all are together.
+// Collectives with the same name but for its numbers, of one site, size, group and way, those that
+// are exposed apart from those that are hidden. Of several micro-steps all are together.
 struct CollectiveGroup {
   std::string name;                            // "all_gather layers.31..28"
   std::vector<const CollectiveReport*> calls;  // by start; into the report
   // Sums over the calls. `exposed` is without what a pipeline waits for: that is bubble.
   Duration exposed{}, hidden{}, slowed{};
   Duration least_slack{};
-  const CollectiveReport* largest = nullptr;  // with the most exposed time: it speaks for the cause
+  // Of those of the cause that exposes the most, the one with the most: it speaks for the group.
+  const CollectiveReport* largest = nullptr;
   std::string link;               // "NVLink inside a node", "infiniband"; set by Explain
   std::optional<Duration> saved;  // how much shorter the step is without all of them
 

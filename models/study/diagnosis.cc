@@ -27,7 +27,7 @@ constexpr std::array kStalls = {
     StallRow{"communication", "the communication of several sites together"},
     StallRow{"bubble", "the pipeline bubble"},
     StallRow{"host", "the host"},
-    StallRow{"contention", "contention between compute and communication"},
+    StallRow{"contention", "contention of what runs at once"},
     StallRow{"slow ranks", "the ranks that are slower than others", true},
 };
 
@@ -45,7 +45,7 @@ const ExposureCauseRow* MainCause(const std::vector<CollectiveGroup>& groups,
   std::array<Duration, 16> by_cause{};
   for (const CollectiveGroup& group : groups) {
     if (ToString(group.first().site) != site) continue;
-    by_cause[static_cast<std::size_t>(group.first().cause_kind)] += group.exposed;
+    by_cause[static_cast<std::size_t>(group.largest->cause_kind)] += group.exposed;
   }
   const auto most = std::max_element(by_cause.begin(), by_cause.end());
   if (*most == Duration::zero()) return nullptr;

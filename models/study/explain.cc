@@ -47,6 +47,9 @@ void AddSlowRanks(const JobVariants& variants, const StepReport& report,
   ceilings->push_back({"slow ranks", std::min(step, TryStep(even).account().step)});
 }
 
+// Under a thousandth of the step are events on their way from stream to stream.
+constexpr std::int64_t kLeastHost = 1000;
+
 std::vector<Ceiling> CeilingsOf(const JobVariants& variants, const SimulatedStep& step,
                                 const Workload& workload, const StepReport& report) {
   const JobSpec& job = variants.base().job;
@@ -54,7 +57,7 @@ std::vector<Ceiling> CeilingsOf(const JobVariants& variants, const SimulatedStep
   std::vector<Ceiling> ceilings =
       FindCeilings(step.graph, step.priced.costs, step.contention.get(), account);
   LimitToHost(job, step.pace, &ceilings, account.step);
-  if (account.host > Duration::zero()) {
+  if (account.host * kLeastHost > account.step) {
     ceilings.push_back({"host", std::min(account.step, StepWithHostAhead(job, workload))});
   }
   AddSlowRanks(variants, report, &ceilings);

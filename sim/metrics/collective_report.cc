@@ -53,13 +53,12 @@ class Reporter {
     if (wait.begin < wait.end) report.exposed_wait = Measure(Subtract(wait, activity_.computing));
     report.hidden = (resident.end - resident.begin) - report.exposed;
     const TaskId use = facts_.uses[task];
-    const Slack slack =
-        SlackOf(graph_, timeline_, task, use, activity_.computing, facts_.window.end);
-    report.slack = slack.slack;
+    report.slack =
+        SlackOf(graph_, timeline_, task, use, activity_.computing, facts_.window.end).slack;
     if (use != kNoId<TaskId>) report.first_use = graph_.label(use).name;
     report.slowed = Slowed(task);
     if (report.exposed > Duration::zero()) {
-      report.cause_kind = Cause(report, slack.to_run);
+      report.cause_kind = Cause(report);
       report.cause = Words(report);
     }
     return report;
@@ -145,8 +144,8 @@ class Reporter {
     return is_queued ? timeline_.start[task] - facts_.ready[task] : Duration::zero();
   }
 
-  // The first that applies. `to_run`: compute between the begin of the transfer and its first use.
-  ExposureCause Cause(const CollectiveReport& report, Duration to_run) const {
+  // The first that applies.
+  ExposureCause Cause(const CollectiveReport& report) const {
     const Duration wait = report.transfer_start - report.start;
     if (2 * wait > report.end - report.start) {
       return 2 * WaitForStages(report.task) > wait ? ExposureCause::kBubble
@@ -157,8 +156,8 @@ class Reporter {
     const Duration queued = Queued(report.task);
     if (queued > Duration::zero() && 2 * queued >= report.exposed) return ExposureCause::kQueued;
     if (2 * report.slowed >= report.exposed) return ExposureCause::kSlowed;
-    // Hardly any compute beside it: it was not the window that was too short, but no window.
-    if (10 * to_run >= report.end - report.transfer_start) return ExposureCause::kLonger;
+    // With hardly any compute beside it, it was not the window that was too short, but no window.
+    if (10 * report.hidden >= report.end - report.transfer_start) return ExposureCause::kLonger;
     return IsWithinLayers(report.site) ? ExposureCause::kSandwiched : ExposureCause::kReadyTooLate;
   }
 

@@ -132,11 +132,11 @@ TextTable PathTable(const Explanation& why) {
   for (const PathShare& share : SharesOf(why.path)) {
     const auto run = std::find_if(why.path.begin(), why.path.end(),
                                   [&](const PathRun& r) { return NameOf(r) == share.name; });
-    table.rows.push_back(
-        {FormatTime(share.length), FormatShare(share.length, step), std::string(1, LetterOf(*run)),
-         fmt::format("{} ({} in {})", Words(share.name),
-                     share.pieces == 1 ? "1 task" : fmt::format("{} tasks", share.pieces),
-                     share.runs == 1 ? "one stretch" : fmt::format("{} stretches", share.runs))});
+    std::string tasks = share.pieces == 1 ? "1 task" : fmt::format("{} tasks", share.pieces);
+    if (share.runs > 1) tasks += fmt::format(" in {} stretches", share.runs);
+    table.rows.push_back({FormatTime(share.length), FormatShare(share.length, step),
+                          std::string(1, LetterOf(*run)),
+                          fmt::format("{} ({})", Words(share.name), tasks)});
   }
   if (!why.path.empty()) table.remarks.push_back(Bar(why.path));
   return table;
@@ -163,8 +163,8 @@ std::string MemoryCell(const TriedAction& action, const StepReport& now) {
 
 std::string ActionText(const TriedAction& action) {
   const std::string settings = fmt::format("{}", fmt::join(action.changes, " "));
-  std::string text =
-      action.name == settings ? settings : fmt::format("{}: {}", action.name, settings);
+  const bool is_named = settings.substr(0, action.name.size()) != action.name;
+  std::string text = is_named ? fmt::format("{}: {}", action.name, settings) : settings;
   std::vector<std::string> remarks;
   if (!action.fits) remarks.emplace_back("DOES NOT FIT");
   if (!action.price.empty()) remarks.emplace_back(action.price);
@@ -272,8 +272,9 @@ TextTable WaitingTable(const Explanation& why, const ExplainedTask& task) {
 TextDocument ExplanationDocument(const Explanation& why, std::size_t most_groups) {
   TextDocument document;
   const std::string remark = RankRemark(why.report);
-  document.title = why.report.context.job + (remark.empty() ? "" : "  (" + remark + ")");
+  document.title = why.report.context.job;
   document.headline = Headline(why.report);
+  if (!remark.empty()) document.Say("ranks", remark);
   document.Say("stall", why.diagnosis.text, why.diagnosis.stall != "nothing");
   const RankAccount& account = why.report.account();
   if (account.communication > Duration::zero()) {
