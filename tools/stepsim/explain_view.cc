@@ -138,7 +138,7 @@ TextTable PathTable(const Explanation& why) {
                           std::string(1, LetterOf(*run)),
                           fmt::format("{} ({})", Words(share.name), tasks)});
   }
-  if (!why.path.empty()) table.remarks.push_back(Bar(why.path));
+  table.picture = Bar(why.path);
   return table;
 }
 

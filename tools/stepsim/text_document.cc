@@ -64,9 +64,17 @@ class TerminalPrinter {
     Line("");
     Line(Bold(table.title));
     if (!table.rows.empty()) Rows(table);
+    if (!table.picture.empty()) Line("  " + Narrowed(table.picture, width_ - 2));
     for (const std::string& remark : table.remarks) {
       for (const std::string& line : WrapText(remark, width_ - 2, kMostLines)) Line("  " + line);
     }
+  }
+
+  static std::string Narrowed(const std::string& picture, std::size_t width) {
+    if (picture.size() <= width) return picture;
+    std::string narrow;
+    for (std::size_t i = 0; i < width; ++i) narrow += picture[i * picture.size() / width];
+    return narrow;
   }
 
   void Rows(const TextTable& table) {
@@ -141,6 +149,7 @@ std::string MarkdownText(const TextDocument& document) {
       text += "|\n";
       for (const auto& row : table.rows) AddMarkdownRow(row, &text);
     }
+    if (!table.picture.empty()) text += fmt::format("\n`{}`\n", table.picture);
     for (const std::string& remark : table.remarks) text += fmt::format("\n{}\n", Escaped(remark));
   }
   for (const auto& remark : document.last) AddMarkdownRemark(remark, &text);

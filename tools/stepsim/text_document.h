@@ -21,6 +21,7 @@ struct TextTable {
   std::vector<std::string> columns;
   std::string align;  // 'l' or 'r' for each column; the last one is broken into lines where it must
   std::vector<std::vector<std::string>> rows{};
+  std::string picture{};               // one line below; narrower terminals leave characters out
   std::vector<std::string> remarks{};  // lines below
 };
 
