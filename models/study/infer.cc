@@ -115,7 +115,7 @@ Inference Infer(Trial& trial, InferKind kind, Duration measured) {
 
 std::string FormatRate(const JobSpec& job, InferKind kind, double rate) {
   if (kind == InferKind::kNetwork) return Network().text(job, rate);
-  return fmt::format("{:.0f}% of the profile's kernel speed", rate * 100);
+  return fmt::format("{:.0f}% of the profile's speed", rate * 100);
 }
 
 }  // namespace stepsim

@@ -77,7 +77,6 @@ void Build(benchmark::State& state) {
     tasks = step.graph.task_count();
     benchmark::DoNotOptimize(tasks);
   }
-  state.counters["tasks"] = static_cast<double>(tasks);
 }
 BENCHMARK(Build)->Unit(benchmark::kMicrosecond);
 
@@ -86,7 +85,6 @@ void Price(benchmark::State& state) {
   const TaskGraph graph = BuildStep(job, BuildWorkload(job), HostThread::kAhead).graph;
   std::size_t works = 0;
   for (auto _ : state) benchmark::DoNotOptimize(works = PriceGraph(graph, job).costs.size());
-  state.counters["works"] = static_cast<double>(works);
 }
 BENCHMARK(Price)->Unit(benchmark::kMicrosecond);
 

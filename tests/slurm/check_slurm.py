@@ -4,9 +4,10 @@
     python3 tests/slurm/check_slurm.py build/check/bin/stepsim .
 
 A Slurm of one node is started on loopback (cluster.py). tools/slurm/submit sends four elements; one
-is killed in the middle and queues itself again, one is requeued from outside as when its node is
-lost; the merge that depends on them must give what an unsharded sweep gives. Where Slurm is not
-installed (Debian package slurm-wlm) the test is skipped; it fails with STEPSIM_REQUIRE_SLURM set.
+is killed in the middle and one gets the signal of a near time limit, after which they queue
+themselves again, one is requeued from outside as when its node is lost; the merge that depends on
+them must give what an unsharded sweep gives. Where Slurm is not installed (Debian packages
+slurm-wlm and munge) the test is skipped, and fails with STEPSIM_REQUIRE_SLURM set.
 """
 
 import os
@@ -21,7 +22,7 @@ from cluster import Cluster, missing_programs, processes_with, wait_until
 SKIPPED = 77
 SHARDS = 4
 POINTS = 60
-KILLED, LOST = 2, 3  # elements
+KILLED, LOST, LATE = 2, 3, 4  # elements
 # A pipeline of 16 stages, so that a point takes long enough to be interrupted.
 SWEEP = ["llama-3-405b_tp8_pp16_16384xh100",
          "--set", "plan.pipeline.schedule=1f1b", "--set", "plan.pipeline.virtual_stages=1",
@@ -86,9 +87,12 @@ class ArraySweep:
     def lose_node(self, element):
         self.cluster.run("scontrol", "requeue", f"{self.array}_{element}")
 
+    def signal_limit(self, element):
+        self.cluster.run("scancel", "--batch", "--signal=USR1", f"{self.array}_{element}")
+
     def disturb(self):
-        """True when both elements were in the middle of their work."""
-        left = {KILLED: self.kill, LOST: self.lose_node}
+        """True when all of these elements were in the middle of their work."""
+        left = {KILLED: self.kill, LOST: self.lose_node, LATE: self.signal_limit}
         while left:
             element = wait_until(lambda: next((i for i in left if count_rows(self.file(i))), None),
                                  f"rows of the elements {list(left)}", LONGEST_S)
@@ -102,11 +106,13 @@ class ArraySweep:
         wait_until(lambda: not self.states(), "the cancelled jobs to end", LONGEST_S)
 
     def release(self, element):
-        """Slurm lets a requeued job wait for two minutes; this ends the wait."""
+        """Slurm lets a requeued job wait for two minutes; this makes it seconds. None at all would be
+        too few: slurmd takes a start in the second of the requeue for one that was called off.
+        """
         job = f"{self.array}_{element}"
         wait_until(lambda: self.states().get(job) == "PENDING", f"{job} to be queued again",
                    LONGEST_S)
-        self.cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now")
+        self.cluster.run("scontrol", "update", f"JobId={job}", "StartTime=now+3")
 
     def wait(self):
         wait_until(lambda: not self.states(), "all jobs to end", LONGEST_S)
@@ -133,12 +139,13 @@ def sweep_in_one_process(program, output):
 
 def check_array(cluster, program, root):
     sweep = disturbed_array(cluster, program, root)
-    sweep.release(KILLED)
-    sweep.release(LOST)
+    for element in (KILLED, LOST, LATE):
+        sweep.release(element)
     whole = sweep_in_one_process(program, cluster.jobs / "whole.jsonl")
     sweep.wait()
     check("killed; back to the queue, restart 1" in sweep.log(KILLED), sweep.log(KILLED))
-    for element in (KILLED, LOST):
+    check("limit is near; back to the queue, restart 1" in sweep.log(LATE), sweep.log(LATE))
+    for element in (KILLED, LOST, LATE):
         check(re.search(r"15 points, [1-9]\d* of them were there", sweep.log(element)),
               f"element {element} did not go on where it was: {sweep.log(element)}")
     check(whole.count(b"\n") == POINTS + 1 and b'"error"' not in whole, "rows are missing")
@@ -161,7 +168,7 @@ def main(program, root):
         except BaseException:
             print(cluster.logs())
             raise
-    print("a job array gives the bytes of one process, with an element killed and one requeued")
+    print("a job array gives the bytes of one process, with elements killed, lost and out of time")
     return 0
 
 

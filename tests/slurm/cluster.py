@@ -8,6 +8,7 @@ machine is used. A process of its own, the reaper, waits for the end of this one
 (also SIGKILL), and then kills whatever the cluster has started and removes the folder.
 """
 
+import ctypes
 import getpass
 import os
 import pathlib
@@ -23,6 +24,7 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "scontrol", "s
 SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 POLL_S = 0.02
 START_S = 60
+PR_SET_CHILD_SUBREAPER = 36  # of <linux/prctl.h>
 
 CONFIGURATION = """\
 ClusterName=stepsim
@@ -79,6 +81,15 @@ def processes_with(marker):
             except OSError:
                 continue  # ended meanwhile, or of another user
     return found
+
+
+def collect_orphans():
+    """Takes the exit status of processes whose parents have ended before them."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0] != 0:
+            pass
+    except ChildProcessError:
+        pass
 
 
 def free_ports(count):
@@ -149,6 +160,7 @@ class Cluster:
         clean = {name: value for name, value in os.environ.items()
                  if not name.startswith(("SLURM", "SBATCH", "SQUEUE", "SCONTROL", "MUNGE"))}
         self.environment = dict(clean, SLURM_CONF=str(configuration), PATH=SEARCH_PATH)
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._reaper = Reaper(self.folder, self.marker)
 
     def __enter__(self):
@@ -168,6 +180,7 @@ class Cluster:
         is_clean = self._reaper.release()
         for daemon in self._daemons:
             daemon.wait()
+        collect_orphans()
         return is_clean and not processes_with(self.marker)
 
     _daemons = ()

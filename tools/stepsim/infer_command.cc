@@ -96,9 +96,9 @@ void Run(const InferOptions& options, const Session& session) {
     const Inference found = Infer(trial, kind, DurationFromSeconds(measured));
     const std::string says = Explain(job, kind, found, measured);
     const std::string advice = Advice(kind, found.verdict);
-    text << fmt::format("  if all of it is the {}: {} (nominal {}): {}{}\n", Name(job, kind), says,
+    text << fmt::format("  if all of it is the {}: {} (nominal {}): {}\n{}", Name(job, kind), says,
                         FormatRate(job, kind, found.nominal), ToString(found.verdict),
-                        advice.empty() ? "" : "; " + advice);
+                        advice.empty() ? "" : "    " + advice + "\n");
     const auto cell = [](const std::optional<double>& value) {
       return value ? Cell(*value) : Cell(std::string());
     };

@@ -256,7 +256,7 @@ TEST(Host, ALargeStepHardlyNotices) {
 TEST(Host, NoShippedJobIsLaunchBound) {
   for (const std::string& name : testing::ShippedConfigs().Names(ConfigKind::kJobs)) {
     const StepReport report = ReportOf(testing::LoadShipped(name));
-    EXPECT_LT(ToSeconds(report.account().host), 2e-3 * report.step_time_s()) << name;
+    EXPECT_LT(ToSeconds(report.account().host), 5e-3 * report.step_time_s()) << name;
   }
 }
 
