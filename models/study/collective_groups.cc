@@ -91,17 +91,23 @@ void Add(const CollectiveReport& call, CollectiveGroup* group) {
   group->calls.push_back(&call);
 }
 
-// The call with the most exposed time among those of the cause with the most.
+// What a call costs; what it waits for other stages counts where nothing else does.
+using Cost = std::pair<Duration, Duration>;
+Cost CostOf(const CollectiveReport& call) { return {call.exposed_transfer(), call.exposed}; }
+
+// The call that costs most among those of the cause that costs most.
 void ChooseLargest(CollectiveGroup* group) {
-  std::map<ExposureCause, Duration> by_cause;
-  for (const CollectiveReport* call : group->calls) by_cause[call->cause_kind] += call->exposed;
+  std::map<ExposureCause, Cost> by_cause;
+  for (const CollectiveReport* call : group->calls) {
+    Cost& cost = by_cause[call->cause_kind];
+    cost = {cost.first + CostOf(*call).first, cost.second + CostOf(*call).second};
+  }
   const auto most =
       std::max_element(by_cause.begin(), by_cause.end(),
                        [](const auto& a, const auto& b) { return a.second < b.second; });
-  group->largest = nullptr;
   for (const CollectiveReport* call : group->calls) {
     if (call->cause_kind != most->first) continue;
-    if (group->largest == nullptr || call->exposed > group->largest->exposed) group->largest = call;
+    if (group->largest == nullptr || CostOf(*call) > CostOf(*group->largest)) group->largest = call;
   }
 }
 

@@ -52,6 +52,17 @@ const ExposureCauseRow* MainCause(const std::vector<CollectiveGroup>& groups,
   return &DescribeCause(static_cast<ExposureCause>(most - by_cause.begin()));
 }
 
+// "exposed for 12.3% of it, " of a site.
+std::string ExposedText(const StepReport& report, std::string_view stall) {
+  const RankAccount& account = report.account();
+  for (std::size_t s = 0; s < kSiteCount; ++s) {
+    if (ToString(static_cast<Site>(s)) != stall) continue;
+    const double exposed = ToSeconds(account.exposed[s]) / ToSeconds(account.step);
+    return fmt::format("exposed for {} of it, ", Percent(exposed));
+  }
+  return "";
+}
+
 std::string NothingText(const StepReport& report, double most) {
   const RankAccount& account = report.account();
   const double compute = ToSeconds(account.compute + account.contention) / ToSeconds(account.step);
@@ -99,13 +110,9 @@ Diagnosis Diagnose(const StepReport& report, const std::vector<CollectiveGroup>&
   Diagnosis diagnosis = stalls.front();
   const StallRow* row = FindStall(diagnosis.stall);
   diagnosis.text =
-      fmt::format("{} {} the step: {} shorter without", StallInWords(diagnosis.stall),
-                  row != nullptr && row->is_plural ? "stall" : "stalls", Percent(diagnosis.gain));
-  for (std::size_t s = 0; s < kSiteCount; ++s) {
-    if (ToString(static_cast<Site>(s)) != diagnosis.stall) continue;
-    const double exposed = ToSeconds(report.account().exposed[s]) / ToSeconds(step);
-    diagnosis.text += fmt::format(", {} of it exposed", Percent(exposed));
-  }
+      fmt::format("{} {} the step: {}{} shorter without", StallInWords(diagnosis.stall),
+                  row != nullptr && row->is_plural ? "stall" : "stalls",
+                  ExposedText(report, diagnosis.stall), Percent(diagnosis.gain));
   if (const ExposureCauseRow* cause = MainCause(groups, diagnosis.stall); cause != nullptr) {
     diagnosis.text += fmt::format("; mostly {}", cause->meaning);
   }

@@ -219,6 +219,33 @@ TEST(Explain, NoActionOfCommunicationWinsMoreThanItsCeiling) {
   EXPECT_GT(why.actions.pointless, 0u) << "they are not even tried";
 }
 
+// zero-bubble-pipeline-parallelism#24: 1F1B on four stages with 64 micro-batches has a bubble of
+// 3/67 = 4.5%. No schedule can win more, and none is said to.
+TEST(Explain, NoScheduleWinsMoreThanTheBubble) {
+  const Explanation why =
+      ExplainJob("llama-3-405b_tp8_pp16_16384xh100",
+                 {"plan.pipeline_parallel=4", "nodes=64", "model.transformer.layers=14",
+                  "plan.pipeline.virtual_stages=1", "plan.pipeline.schedule=1f1b",
+                  "batch.gradient_accumulation_steps=64"},
+                 true);
+  const Duration step = why.report.account().step;
+  EXPECT_LT(ToSeconds(why.report.account().bubble) / ToSeconds(step), 0.06);
+  for (const TriedAction& action : why.actions.gains) {
+    if (action.name != "another schedule") continue;
+    EXPECT_LE(action.gain, GainOf(why.ceilings, "bubble", step) + kLeastGain);
+  }
+}
+
+// Megatron-LM#6973: the outer reduction of hybrid sharding on its own stream won 0.06%. Where it is
+// hidden, a communicator of its own wins nothing, and is not among the next actions.
+TEST(Explain, HiddenReductionsNeedNoCommunicatorOfTheirOwn) {
+  const Explanation why = ExplainJob("llama-3-405b_hsdp_16384xh100", {}, true);
+  for (const TriedAction& action : why.actions.gains) {
+    EXPECT_NE(action.name, "reductions on a communicator of their own");
+  }
+  EXPECT_GT(why.actions.useless, 0u) << "it was tried";
+}
+
 TEST(ExplainTask, TellsOfOneCollective) {
   const Explanation why = ExplainJob("gpt2_ddp_32xa40_25gbe");
   const CollectiveReport& c = *why.groups.front().largest;
