@@ -70,11 +70,6 @@ std::optional<SourceFile> FindSweepFile(const SweepCommandOptions& options,
                     fmt::format("found no such file, sweep or job{}", DidYouMean(path, names)));
 }
 
-bool IsPath(const std::string& text) {
-  return text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
-         text.ends_with(".json");
-}
-
 JobVariants VariantsOf(const Sweep& sweep, const std::string& file_name, const JobOptions& options,
                        const Session& session) {
   if (sweep.job.IsNull()) {
@@ -301,7 +296,10 @@ void AddSweepCommand(CLI::App& app, const Session& session) {
   options->job = AddJobOptions(app);
   AddOptions(app, *options);
   options->report = AddSweepReportOptions(app);
-  app.callback([options, &session] { RunCommand(*options, session); });
+  app.callback([options, &session] {
+    options->sweep.curve = options->report->curve;  // checked before anything runs
+    RunCommand(*options, session);
+  });
 }
 
 }  // namespace stepsim

@@ -9,6 +9,7 @@
 #include "models/study/step_condition.h"
 #include "sim/base/units.h"
 #include "sim/config/read_config.h"
+#include "sim/report/text_buffer.h"
 #include "tools/sweep/json_text.h"
 
 namespace stepsim {
@@ -134,7 +135,7 @@ class AxisReader {
     added.json = is_number ? JsonNumber(std::get<double>(added.value))
                  : std::holds_alternative<bool>(added.value) || !node.IsScalar()
                      ? added.set
-                     : JsonText(node.text);
+                     : QuoteJson(node.text);
     axis_.values.push_back(std::move(added));
   }
 
@@ -191,6 +192,7 @@ class AxisReader {
     if (count > static_cast<double>(kMostPoints)) return RefuseCount(node.place);
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
       AddNumber(node, low + static_cast<double>(i) * width, high);
+      if (!problems_.empty()) return;
     }
   }
 
@@ -203,6 +205,7 @@ class AxisReader {
          value *= factor) {
       if (axis_.values.size() >= kMostPoints) return RefuseCount(node.place);
       AddNumber(node, value, high);
+      if (!problems_.empty()) return;
     }
   }
 
@@ -258,11 +261,12 @@ ConfigNode VaryNode(std::string_view text, const Place& place) {
 
 std::string SetText(const ConfigNode& node) {
   if (node.IsNull()) return "null";
-  if (node.IsScalar()) return node.is_quoted ? JsonText(node.text) : node.text;
+  if (node.IsScalar()) return node.is_quoted ? QuoteJson(node.text) : node.text;
   std::string text;
-  bool in_text = false;
+  bool in_text = false, is_escaped = false;
   for (const char c : WriteJson(node)) {  // on one line
-    if (c == '"') in_text = !in_text;
+    if (c == '"' && !is_escaped) in_text = !in_text;
+    is_escaped = in_text && c == '\\' && !is_escaped;
     if (c == '\n') continue;
     if (c == ' ' && !in_text &&
         (text.empty() || text.back() == ' ' || text.back() == '[' || text.back() == '{')) {

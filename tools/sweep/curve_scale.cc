@@ -15,9 +15,10 @@ void Cover(double value, bool is_first, Scale& scale) {
   scale.high = is_first ? value : std::max(scale.high, value);
 }
 
-// A picture of one value has it in the middle.
+// A picture of one value has it in the middle; values that differ in rounding alone are one.
 void Widen(Scale& scale) {
-  if (scale.high > scale.low) return;
+  constexpr double kSame = 1e-9;  // of the larger
+  if (scale.high - scale.low > kSame * std::max(std::abs(scale.low), std::abs(scale.high))) return;
   const double room = scale.low == 0 ? 1 : std::abs(scale.low) / 2;
   scale.low -= room;
   scale.high += room;
@@ -119,8 +120,11 @@ std::vector<Tick> TicksY(const Curve& curve, const Scale& scale, std::size_t cou
     return ticks;
   }
   const double step = RoundUp((high - low) / static_cast<double>(std::max<std::size_t>(count, 1)));
+  // No more than fit: RoundUp makes at most `count` steps of the range.
   const double first = std::ceil(low / step);
-  for (double i = first; i * step <= high; ++i) add(i * step);
+  for (std::size_t i = 0; i <= count && (first + static_cast<double>(i)) * step <= high; ++i) {
+    add((first + static_cast<double>(i)) * step);
+  }
   return ticks;
 }
 

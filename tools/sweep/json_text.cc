@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <type_traits>
 #include <vector>
 
-namespace stepsim {
+#include "sim/report/text_buffer.h"
 
-std::string JsonText(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+namespace stepsim {
 
 std::string JsonNumber(double value) {
   constexpr double kExact = 1e15;  // whole numbers up to here are written without an exponent
@@ -41,10 +38,10 @@ std::string JsonValue(const FieldValue& value) {
         if constexpr (std::is_same_v<T, bool>) return held ? "true" : "false";
         if constexpr (std::is_same_v<T, std::int64_t>) return fmt::format("{}", held);
         if constexpr (std::is_same_v<T, double>) return JsonNumber(held);
-        if constexpr (std::is_same_v<T, std::string>) return JsonText(held);
+        if constexpr (std::is_same_v<T, std::string>) return QuoteJson(held);
         if constexpr (std::is_same_v<T, std::vector<double>>) return List(held, JsonNumber);
         if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-          return List(held, [](const std::string& text) { return JsonText(text); });
+          return List(held, [](const std::string& text) { return QuoteJson(text); });
         }
         return "null";
       },

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "sim/config/field_table.h"
 
 namespace stepsim {
 
-std::string JsonText(std::string_view text);     // quoted
 std::string JsonNumber(double value);            // the shortest that reads back; else null
 std::string JsonValue(const FieldValue& value);  // in the base unit; null when not set
 

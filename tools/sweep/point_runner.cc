@@ -8,6 +8,7 @@
 
 #include "models/study/try_step.h"
 #include "sim/base/diagnostics.h"
+#include "sim/report/text_buffer.h"
 #include "tools/sweep/json_text.h"
 
 namespace stepsim {
@@ -70,15 +71,17 @@ PointRow PointRunner::Run(std::uint64_t index) {
     row.kind = PointKind::kInternalError;
     row.error = error.what();
   }
-  if (!row.error.empty()) {
+  const bool is_error = row.kind == PointKind::kInputError || row.kind == PointKind::kCannotRun ||
+                        row.kind == PointKind::kInternalError;
+  if (is_error) {
     const char* kind = row.kind == PointKind::kInputError  ? "input"
                        : row.kind == PointKind::kCannotRun ? "cannot_run"
                                                            : "internal";
-    rest = fmt::format("\"error\":{{\"kind\":\"{}\",\"text\":{}}}", kind, JsonText(row.error));
+    rest = fmt::format("\"error\":{{\"kind\":\"{}\",\"text\":{}}}", kind, QuoteJson(row.error));
   }
   row.line = fmt::format("{{\"index\":{},\"axes\":{{", index);
   for (std::size_t i = 0; i < axes_.size(); ++i) {
-    row.line += fmt::format("{}{}:{}", i == 0 ? "" : ",", JsonText(axes_[i]->field.path()),
+    row.line += fmt::format("{}{}:{}", i == 0 ? "" : ",", QuoteJson(axes_[i]->field.path()),
                             values[i]->json);
   }
   row.line += fmt::format("}},{}}}\n", rest);
@@ -92,7 +95,7 @@ std::string PointRunner::Measure(const std::vector<const AxisValue*>& values, Po
   }
   const auto filtered = [&](const Filter* filter) {
     row.kind = PointKind::kFiltered;
-    return "\"filtered\":" + JsonText(filter->condition->condition().text());
+    return "\"filtered\":" + QuoteJson(filter->condition->condition().text());
   };
   // The way to a point depends on the point alone, never on its neighbours.
   if (!costs.empty() && Prepare(structure)) {
@@ -145,7 +148,7 @@ std::string PointRunner::Describe(const JobSpec& job, const StepReport& report,
   std::string text = "\"resolved\":{";
   for (const Axis* axis : axes_) {
     if (text.back() != '{') text += ',';
-    text += JsonText(axis->field.path()) + ":" + JsonValue(axis->field.ValueIn(job));
+    text += QuoteJson(axis->field.path()) + ":" + JsonValue(axis->field.ValueIn(job));
   }
   text += "},\"metrics\":{";
   for (const Metric& metric : grid_.sweep().metrics) {

@@ -122,7 +122,8 @@ ResultHeader ReadHeader(std::string_view line, const Place& place) {
     header.curve.x = json.at("curve").at("x");
     header.curve.y = json.at("curve").at("y");
     for (const Json& path : json.at("curve").at("series")) header.curve.series.push_back(path);
-    return header;
+    if (!header.axes.empty() && !header.metrics.empty()) return header;
+    throw ConfigError(place, fmt::format("found a header without axes or metrics, {}", allowed));
   } catch (const Json::exception&) {
     throw ConfigError(place, fmt::format("found a broken header, {}", allowed));
   }

@@ -173,15 +173,21 @@ void SweepResults::CheckShards(const std::vector<ResultHeader>& headers) const {
 void SweepResults::Visit(const std::function<void(const std::string&)>& visitor) const {
   std::vector<std::unique_ptr<Reader>> readers;
   std::map<std::uint64_t, Reader*> next;  // by the index of its row
+  const auto advance = [&](Reader* reader) {
+    if (!reader->Next()) return;
+    if (next.emplace(reader->index(), reader).second) return;
+    throw ConfigError(Place{},
+                      fmt::format("found point {} in two files, allowed: once", reader->index()));
+  };
   for (const std::string& path : paths_) {
     readers.push_back(std::make_unique<Reader>(path));
-    if (readers.back()->Next()) next.emplace(readers.back()->index(), readers.back().get());
+    advance(readers.back().get());
   }
   while (!next.empty()) {
     Reader* reader = next.begin()->second;
     next.erase(next.begin());
     visitor(reader->line());
-    if (reader->Next()) next.emplace(reader->index(), reader);
+    advance(reader);
   }
 }
 

@@ -66,6 +66,11 @@ FoundShard OfJobArray(const Variables& variables) {
           fmt::format("{}={} of SLURM_ARRAY_TASK_COUNT={}", kId, id, count)};
 }
 
+// A batch script has the variables of its first task, but is none of them: srun numbers steps.
+bool IsBatchScript(const Variables& variables) {
+  return variables.IsSet("SLURM_JOB_ID") && !variables.IsSet("SLURM_STEP_ID");
+}
+
 FoundShard OfStep(const Variables& variables) {
   const std::uint64_t id = variables.Number("SLURM_PROCID", 0);
   const std::uint64_t count = variables.Number("SLURM_NTASKS", 1);
@@ -100,7 +105,8 @@ std::optional<FoundShard> ShardFromEnvironment(
   std::optional<FoundShard> found;
   if (variables.IsSet("SLURM_ARRAY_TASK_ID")) {
     found = OfJobArray(variables);
-  } else if (variables.IsSet("SLURM_PROCID") && variables.IsSet("SLURM_NTASKS")) {
+  } else if (variables.IsSet("SLURM_PROCID") && variables.IsSet("SLURM_NTASKS") &&
+             !IsBatchScript(variables)) {
     found = OfStep(variables);
   }
   return found;

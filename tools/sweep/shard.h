@@ -1,8 +1,7 @@
 // Which part of a sweep is this process to do? The I-th of N, counted from 1.
 //
 //   ParseShard("3/8", place)
-//   ShardFromEnvironment(std::getenv)   // an element of a Slurm job array, or a task of a Slurm
-//   step
+//   ShardFromEnvironment(std::getenv)   // an element of a Slurm job array, or a task of a step
 #pragma once
 
 #include <cstdint>
@@ -33,7 +32,8 @@ struct FoundShard {
   Shard shard;
   std::string source;  // "SLURM_ARRAY_TASK_ID=2 of SLURM_ARRAY_TASK_COUNT=8"
 };
-// nullopt: none is set. Throws ConfigError where they are set but say nothing usable.
+// nullopt: none is set, or the process is a batch script itself and no task that srun started.
+// Throws ConfigError where they are set but say nothing usable.
 std::optional<FoundShard> ShardFromEnvironment(
     const std::function<const char*(const char*)>& variable);
 

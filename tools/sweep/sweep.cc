@@ -208,7 +208,7 @@ std::string StemOf(const std::string& path) {
 const StructTable<CurveSpec>& CurveFields() {
   static const StructTable<CurveSpec> table{
       Field("x", &CurveSpec::x, "the axis along which the curve runs")
-          .Unset("the last axis of numbers, else the last one"),
+          .Unset("the axis of numbers with the most values, of equal ones the last"),
       Field("y", &CurveSpec::y, "a metric (`stepsim list metrics`)").Unset("step_time_s"),
       Field("series", &CurveSpec::series, "axes of which each combination is a curve of its own")
           .Unset("all the other axes"),

@@ -29,6 +29,8 @@ class ResultFileTest : public ::testing::Test {
     std::filesystem::remove(path_);
     header_.sweep = "s";
     header_.hash = "0123456789abcdef";
+    header_.axes = {{"plan.data_parallel", "", false}};
+    header_.metrics = {"step_time_s"};
     header_.points = header_.shard_points = 10;
   }
   void TearDown() override { std::filesystem::remove(path_); }
