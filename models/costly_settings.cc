@@ -37,10 +37,6 @@ bool WantsOneQueue(const JobSpec& job) {
   return Uses(job, "megatron") && job.plan.tensor_parallel > 1 && HidesInputGradients(job) &&
          GenerationOf(job.hardware.gpu.compute_capability) < GpuGeneration::kBlackwell;
 }
-bool IsGiven(const JobSpec& job, std::string_view path) {
-  return std::find(job.given.begin(), job.given.end(), path) != job.given.end();
-}
-
 constexpr std::string_view kReduced = "gradients are reduced in each of {microsteps} micro-steps";
 constexpr std::string_view kGathered =
     "parameters are gathered in each of {microsteps} micro-steps";
@@ -124,7 +120,7 @@ constexpr std::array kSettings = {
         "and hide no collective",
         "host.max_connections: 1", /*settings=*/"",
         [](const JobSpec& j) {
-          return j.host.max_connections > 1 && IsGiven(j, "host.max_connections") &&
+          return j.host.max_connections > 1 && j.is_given("host.max_connections") &&
                  WantsOneQueue(j);
         },
         [](JobSpec& j) { j.plan.tensor.async_input_gradient = false; },

@@ -49,6 +49,11 @@ std::string Launches(const HostWork& work) {
 
 }  // namespace
 
+Duration WithinHostPace(const JobSpec& job, const HostPace& pace, Duration without, Duration now) {
+  const Duration least = job.host.synchronize ? Duration::zero() : std::min(pace.time, now);
+  return std::clamp(without, least, now);
+}
+
 void LimitCeilings(const HostPace& pace, StepReport* report) {
   const Duration most = std::max(Duration::zero(), report->account().step - pace.time);
   for (CollectiveReport& collective : report->collectives) {

@@ -15,6 +15,11 @@ struct HostPace {
   bool is_slower() const { return time > device; }
 };
 
+// What is left of a step of `now` when something on the device takes less time, so that the device
+// alone would need `without`: never longer, and never shorter than the launches of a host that runs
+// ahead (one that waits for the device has them in the graph).
+Duration WithinHostPace(const JobSpec& job, const HostPace& pace, Duration without, Duration now);
+
 // A step is never shorter than its launches: removing a collective cannot win more, and nothing at
 // all where the host sets the pace. REQUIRES: the host runs ahead.
 void LimitCeilings(const HostPace& pace, StepReport* report);

@@ -5,12 +5,12 @@
 #include <limits>
 
 #include "sim/base/check.h"
+#include "sim/base/quantity.h"
 
 namespace stepsim {
 namespace {
 
 double Real(std::int64_t n) { return static_cast<double>(n); }
-std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // Copies into shared memory go 16 bytes at a time. The contiguous sides of the operands: k and the
 // result's columns; of a weight gradient (NT) both sides of the result.

@@ -5,11 +5,10 @@
 #include "models/spec/gpu_generation.h"
 #include "models/spec/sharding.h"
 #include "models/workload/optimizer_work.h"
+#include "sim/base/quantity.h"
 
 namespace stepsim {
 namespace {
-
-std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // DDP reduces flat buckets: a second copy of the gradients, unless they are views into it.
 Bytes BucketBytes(const JobSpec& job, const Workload& workload) {

@@ -6,13 +6,12 @@
 
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
+#include "sim/base/quantity.h"
 
 namespace stepsim {
 namespace {
 
 constexpr const char* kTied = " (tied)";
-
-std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 bool IsTiedCopy(const ParameterTensor& parameter) { return parameter.name.ends_with(kTied); }
 

@@ -118,9 +118,6 @@ class EffectChecker {
   }
 
  private:
-  static bool IsAtOrBelow(std::string_view key, const std::string& path) {
-    return key == path || key.starts_with(path + ".");
-  }
   std::string ReasonOf(std::string_view reason) const {
     return fmt::format(fmt::runtime(reason), fmt::arg("strategy", job_.plan.strategy));
   }
@@ -483,10 +480,8 @@ bool IsPossible(const JobSpec& job) {
 std::vector<std::string> KeysToTakeOut(const JobSpec& job) {
   std::vector<std::string> paths;
   for (const std::string_view path : KeysWithoutEffect(job)) {
-    const auto holds = [&](const std::string& above) {
-      return above == path || path.substr(0, above.size() + 1) == above + '.';
-    };
-    if (std::find(job.given.begin(), job.given.end(), path) == job.given.end()) continue;
+    const auto holds = [&](const std::string& above) { return IsAtOrBelow(path, above); };
+    if (!job.is_given(path)) continue;
     if (std::none_of(paths.begin(), paths.end(), holds)) paths.emplace_back(path);
   }
   return paths;

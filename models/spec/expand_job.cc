@@ -15,11 +15,6 @@ namespace {
 
 constexpr int kDeepestBase = 8;  // base: of a base: ...; a file may name itself
 
-bool IsPath(const std::string& text) {
-  return text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
-         text.ends_with(".json");
-}
-
 void Append(const ConfigError& error, Diagnostics& diagnostics) {
   for (const Diagnostic& d : error.diagnostics()) diagnostics.Add(d.place, d.message);
 }
@@ -153,6 +148,11 @@ void Apply(const Setting& setting, ExpandedJob& job) {
 }
 
 }  // namespace
+
+bool IsPath(const std::string& text) {
+  return text.find('/') != std::string::npos || text.ends_with(".yaml") || text.ends_with(".yml") ||
+         text.ends_with(".json");
+}
 
 std::string PathFrom(const Place& place, const std::string& path) {
   const std::size_t slash = place.file.find_last_of('/');

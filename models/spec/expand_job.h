@@ -40,6 +40,9 @@ ExpandedJob ExpandJob(ConfigNode job, const std::vector<Setting>& settings,
 ConfigNode PrepareMapping(ConfigNode node, ConfigKind kind, std::string_view path,
                           Diagnostics& diagnostics);
 
+// Whether a reference is a file's path, not a name of configs/.
+bool IsPath(const std::string& text);
+
 // A path counts from the file that holds it; from the working folder when it is an option's.
 std::string PathFrom(const Place& place, const std::string& path);
 

@@ -140,8 +140,15 @@ struct JobSpec {
   std::string mfu_convention = "palm";
 
   std::int64_t gpus() const { return nodes * gpus_per_node; }
+  bool is_given(std::string_view path) const {
+    return std::find(given.begin(), given.end(), path) != given.end();
+  }
   // Copies of the network, each with samples of its own.
   std::int64_t replicas() const { return std::max<std::int64_t>(gpus() / plan.model_ranks(), 1); }
+  // Samples of an optimizer step over all GPUs.
+  std::int64_t global_samples() const {
+    return batch.micro_batch_size * batch.gradient_accumulation_steps * replicas();
+  }
   // Ranks that hold the same parameters: they sum their gradients.
   std::int64_t gradient_ranks() const { return replicas() * plan.context_parallel * plan.copies(); }
   // Ranks that hold the same experts.

@@ -33,18 +33,12 @@ bool ShardsAll1(Job j) {
 }
 bool IsFlat(Job j) { return j.plan.model_ranks() == 1 && j.plan.expert_parallel == 1; }
 
-// The same samples, or twice as many, in other micro-steps.
-Changes Batch(Job j, std::int64_t samples, std::int64_t steps) {
-  Changes changes = {fmt::format("batch.micro_batch_size={}", samples),
-                     fmt::format("batch.gradient_accumulation_steps={}", steps)};
-  if (j.batch.global_batch_size) changes.emplace_back("batch.global_batch_size=null");
-  return changes;
-}
 // Half as many ranks in a group: twice as many copies, which do with half the micro-steps.
 Changes WithHalf(Job j, std::string_view degree, std::int64_t ranks) {
-  Changes changes = Batch(j, j.batch.micro_batch_size, j.batch.gradient_accumulation_steps / 2);
+  Changes changes =
+      BatchChanges(j, j.batch.micro_batch_size, j.batch.gradient_accumulation_steps / 2);
   changes.push_back(fmt::format("plan.{}={}", degree, ranks / 2));
-  if (j.plan.data_parallel > 0) changes.emplace_back("plan.data_parallel=0");
+  if (j.is_given("plan.data_parallel")) changes.emplace_back("plan.data_parallel=null");
   return changes;
 }
 bool HasEvenSteps(Job j) { return j.batch.gradient_accumulation_steps % 2 == 0; }
@@ -196,8 +190,8 @@ constexpr std::array kActions = {
     NextAction{"more and smaller micro-batches", Against::kBubble,
                [](Job j) { return HasPipeline(j) && j.batch.micro_batch_size % 2 == 0; },
                [](Job j) {
-                 return Candidates{Batch(j, j.batch.micro_batch_size / 2,
-                                         2 * j.batch.gradient_accumulation_steps)};
+                 return Candidates{BatchChanges(j, j.batch.micro_batch_size / 2,
+                                                2 * j.batch.gradient_accumulation_steps)};
                },
                ""},
     NextAction{"fewer stages", Against::kAnything,
@@ -225,20 +219,20 @@ constexpr std::array kActions = {
                ""},
     NextAction{"larger micro-batches", Against::kAnything, HasEvenSteps,
                [](Job j) {
-                 return Candidates{Batch(j, 2 * j.batch.micro_batch_size,
-                                         j.batch.gradient_accumulation_steps / 2)};
+                 return Candidates{BatchChanges(j, 2 * j.batch.micro_batch_size,
+                                                j.batch.gradient_accumulation_steps / 2)};
                },
                ""},
     NextAction{"larger micro-batches", Against::kAnything, [](Job j) { return !HasEvenSteps(j); },
                [](Job j) {
-                 return Candidates{
-                     Batch(j, 2 * j.batch.micro_batch_size, j.batch.gradient_accumulation_steps)};
+                 return Candidates{BatchChanges(j, 2 * j.batch.micro_batch_size,
+                                                j.batch.gradient_accumulation_steps)};
                },
                kLargerBatch},
     NextAction{"more micro-steps", Against::kAnything, Communicates,
                [](Job j) {
-                 return Candidates{
-                     Batch(j, j.batch.micro_batch_size, 2 * j.batch.gradient_accumulation_steps)};
+                 return Candidates{BatchChanges(j, j.batch.micro_batch_size,
+                                                2 * j.batch.gradient_accumulation_steps)};
                },
                kLargerBatch},
     // ---- hardware ----

@@ -25,7 +25,9 @@ struct Ceiling {
 std::vector<Ceiling> FindCeilings(const TaskGraph& graph, const TaskCosts& costs,
                                   Interference* contention, const RankAccount& account);
 
-// The step if the marked transfers took no time. REQUIRES: of a rendezvous all are marked or none.
+// The step if the marked tasks took no time; more than before in rare cases, where what is shorter
+// comes in another's way. REQUIRES: all are of one kind, and of a rendezvous all are marked or
+// none.
 Duration StepWithout(const TaskGraph& graph, const TaskCosts& costs, Interference* contention,
                      const IdVector<TaskId, char>& marked);
 

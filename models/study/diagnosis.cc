@@ -42,7 +42,7 @@ std::string Percent(double share) { return fmt::format("{:.1f}%", share * 100); 
 // The cause of most of what is exposed at a site.
 const ExposureCauseRow* MainCause(const std::vector<CollectiveGroup>& groups,
                                   std::string_view site) {
-  std::array<Duration, 16> by_cause{};
+  std::vector<Duration> by_cause(ExposureCauses().size());
   for (const CollectiveGroup& group : groups) {
     if (ToString(group.first().site) != site) continue;
     by_cause[static_cast<std::size_t>(group.largest->cause_kind)] += group.exposed;

@@ -25,15 +25,6 @@ std::size_t TriesFor(const TaskGraph& graph) {
   return kMostTasks / std::max<std::size_t>(graph.task_count(), 1);
 }
 
-// A host that runs ahead is in no graph: it still needs its time for every step.
-void LimitToHost(const JobSpec& job, const HostPace& pace, std::vector<Ceiling>* ceilings,
-                 Duration step) {
-  if (job.host.synchronize) return;
-  for (Ceiling& ceiling : *ceilings) {
-    ceiling.step = std::clamp(ceiling.step, std::min(pace.time, step), step);
-  }
-}
-
 // Without the jitter and the stragglers that the job asks for.
 void AddSlowRanks(const JobVariants& variants, const StepReport& report,
                   std::vector<Ceiling>* ceilings) {
@@ -56,7 +47,9 @@ std::vector<Ceiling> CeilingsOf(const JobVariants& variants, const SimulatedStep
   const RankAccount& account = report.account();
   std::vector<Ceiling> ceilings =
       FindCeilings(step.graph, step.priced.costs, step.contention.get(), account);
-  LimitToHost(job, step.pace, &ceilings, account.step);
+  for (Ceiling& ceiling : ceilings) {
+    ceiling.step = WithinHostPace(job, step.pace, ceiling.step, account.step);
+  }
   if (account.host * kLeastHost > account.step) {
     ceilings.push_back({"host", std::min(account.step, StepWithHostAhead(job, workload))});
   }
@@ -80,10 +73,9 @@ Duration SavedWithout(const Explanation& why, const JobSpec& job,
                       const IdVector<TaskId, char>& marked) {
   const SimulatedStep& step = why.step;
   const Duration now = why.report.account().step;
-  std::vector<Ceiling> without = {
-      {"", StepWithout(step.graph, step.priced.costs, step.contention.get(), marked)}};
-  LimitToHost(job, step.pace, &without, now);
-  return now - without.front().step;
+  const Duration without =
+      StepWithout(step.graph, step.priced.costs, step.contention.get(), marked);
+  return now - WithinHostPace(job, step.pace, without, now);
 }
 
 std::string LinkOf(const TaskGraph& graph, TaskId transfer, const JobSpec& job) {

@@ -38,9 +38,6 @@ Word OfOptional(const std::optional<std::int64_t>& value) {
   return value ? Number(*value) : Word("");
 }
 
-std::int64_t GlobalBatch(Job job) {
-  return job.batch.micro_batch_size * job.batch.gradient_accumulation_steps * job.replicas();
-}
 bool HasPipeline(Job job) { return job.plan.pipeline_parallel > 1; }
 bool HasTensor(Job job) { return job.plan.tensor_parallel > 1; }
 bool IsOn(const RecomputeSpec& recompute, RecomputePolicy by) { return recompute.IsSelective(by); }
@@ -109,7 +106,7 @@ constexpr std::array kMegatron = {
     FlagRow{"batch.micro_batch_size", "micro-batch-size",
             [](Job j) { return Number(j.batch.micro_batch_size); }},
     FlagRow{"batch.gradient_accumulation_steps", "global-batch-size",
-            [](Job j) { return Number(GlobalBatch(j)); }},
+            [](Job j) { return Number(j.global_samples()); }},
     FlagRow{"plan.megatron.use_distributed_optimizer", "use-distributed-optimizer",
             [](Job j) { return Flag(j.plan.megatron.use_distributed_optimizer); }},
     FlagRow{"plan.megatron.overlap_grad_reduce", "overlap-grad-reduce",
@@ -290,7 +287,7 @@ constexpr std::array kTorchtitan = {
     FlagRow{"batch.micro_batch_size", "parallelism.pipeline_parallel_microbatch_size",
             [](Job j) { return HasPipeline(j) ? Number(j.batch.micro_batch_size) : Word(""); }},
     FlagRow{"batch.gradient_accumulation_steps", "training.global_batch_size",
-            [](Job j) { return Number(GlobalBatch(j)); }},
+            [](Job j) { return Number(j.global_samples()); }},
     FlagRow{"recompute.granularity", "activation_checkpoint.mode", TitanRecompute},
     FlagRow{"recompute.policy", "activation_checkpoint.selective_ac_option", TitanOption},
     FlagRow{"recompute.num_layers", "activation_checkpoint.selective_ac_option", TitanOption},

@@ -24,20 +24,6 @@ std::string Bandwidth(const JobSpec& job, double value) {
   return fmt::format("{:.3g} Gb/s per NIC", value * 8 / 1e9);
 }
 
-Changes Batch(const JobSpec& job, std::int64_t samples, std::int64_t steps) {
-  Changes changes = {fmt::format("batch.micro_batch_size={}", samples),
-                     fmt::format("batch.gradient_accumulation_steps={}", steps)};
-  if (job.batch.global_batch_size) changes.push_back("batch.global_batch_size=null");
-  return changes;
-}
-
-bool IsGiven(const JobSpec& job, std::string_view path) {
-  for (const std::string& given : job.given) {
-    if (given == path) return true;
-  }
-  return false;
-}
-
 constexpr double kMostBatch = 4096, kMostSteps = 256, kMostNodes = 4096;
 
 constexpr std::array kVariables = {
@@ -55,7 +41,8 @@ constexpr std::array kVariables = {
         [](const JobSpec& j) { return static_cast<double>(j.batch.micro_batch_size); }, 1,
         kMostBatch,
         [](const JobSpec& j, double value) {
-          return Batch(j, static_cast<std::int64_t>(value), j.batch.gradient_accumulation_steps);
+          return BatchChanges(j, static_cast<std::int64_t>(value),
+                              j.batch.gradient_accumulation_steps);
         },
         [](const JobSpec& j, double value) {
           const double samples = value * static_cast<double>(j.batch.gradient_accumulation_steps);
@@ -71,26 +58,27 @@ constexpr std::array kVariables = {
         [](const JobSpec& j) { return static_cast<double>(j.batch.gradient_accumulation_steps); },
         1, kMostSteps,
         [](const JobSpec& j, double value) {
-          return Batch(j, j.batch.micro_batch_size, static_cast<std::int64_t>(value));
+          return BatchChanges(j, j.batch.micro_batch_size, static_cast<std::int64_t>(value));
         },
         [](const JobSpec&, double value) {
           return fmt::format("{} micro-steps", FormatCount(value));
         }},
-    FreeVariable{
-        "nodes", "nodes, each with the batch it has now", true, true, Always,
-        [](const JobSpec& j) { return static_cast<double>(j.nodes); }, 1, kMostNodes,
-        [](const JobSpec& j, double value) {
-          Changes changes = Batch(j, j.batch.micro_batch_size, j.batch.gradient_accumulation_steps);
-          changes.push_back(fmt::format("nodes={}", static_cast<std::int64_t>(value)));
-          if (IsGiven(j, "plan.data_parallel")) {
-            changes.push_back("plan.data_parallel=null");
-          }
-          return changes;
-        },
-        [](const JobSpec& j, double value) {
-          return fmt::format("{} node{} ({} GPUs)", FormatCount(value), value == 1 ? "" : "s",
-                             FormatCount(value * static_cast<double>(j.gpus_per_node)));
-        }},
+    FreeVariable{"nodes", "nodes, each with the batch it has now", true, true, Always,
+                 [](const JobSpec& j) { return static_cast<double>(j.nodes); }, 1, kMostNodes,
+                 [](const JobSpec& j, double value) {
+                   Changes changes = BatchChanges(j, j.batch.micro_batch_size,
+                                                  j.batch.gradient_accumulation_steps);
+                   changes.push_back(fmt::format("nodes={}", static_cast<std::int64_t>(value)));
+                   if (j.is_given("plan.data_parallel")) {
+                     changes.push_back("plan.data_parallel=null");
+                   }
+                   return changes;
+                 },
+                 [](const JobSpec& j, double value) {
+                   return fmt::format("{} node{} ({} GPUs)", FormatCount(value),
+                                      value == 1 ? "" : "s",
+                                      FormatCount(value * static_cast<double>(j.gpus_per_node)));
+                 }},
 };
 
 }  // namespace

@@ -10,10 +10,8 @@
 namespace stepsim {
 namespace {
 
-constexpr double kFit = 0.005;         // of the measured step
-constexpr double kPrecision = 1.002;   // of a rate
-constexpr double kLeast = 1.0 / 4096;  // of the nominal rate
-constexpr double kMost = 64;
+constexpr double kFit = 0.005;        // of the measured step
+constexpr double kPrecision = 1.002;  // of a rate
 // Of the nominal rate. Measured steps vary by a few percent, rates by more.
 constexpr double kHealthyFrom = 0.8, kBrokenBelow = 0.5, kFasterFrom = 1.25;
 
@@ -46,8 +44,8 @@ class Inferrer {
 
   Inference Run() {
     result_.predicted = StepAt(result_.nominal);
-    result_.fastest = StepAt(result_.nominal * kMost);
-    result_.slowest = StepAt(result_.nominal * kLeast);
+    result_.fastest = StepAt(result_.nominal * kMostRate);
+    result_.slowest = StepAt(result_.nominal * kLeastRate);
     const double longest = measured_ * (1 + kFit), shortest = measured_ * (1 - kFit);
     if (ToSeconds(result_.fastest) > longest || ToSeconds(result_.slowest) < shortest) {
       return result_;
@@ -67,7 +65,7 @@ class Inferrer {
 
   // The smallest rate whose step is at most `seconds` long.
   double SmallestWithin(double seconds) {
-    double slow = result_.nominal * kLeast, fast = result_.nominal * kMost;
+    double slow = result_.nominal * kLeastRate, fast = result_.nominal * kMostRate;
     if (ToSeconds(result_.slowest) <= seconds) return slow;
     while (fast / slow > kPrecision) {
       const double middle = std::sqrt(slow * fast);

@@ -29,6 +29,9 @@ enum class InferVerdict {
   kUnexplained,  // no rate gives this step
 };
 
+// The search goes over these factors of the nominal rate.
+inline constexpr double kLeastRate = 1.0 / 4096, kMostRate = 64;
+
 struct Inference {
   Duration predicted{};  // the step at the nominal rate
   double nominal = 0;    // bytes/s, or 1 for compute

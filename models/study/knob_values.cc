@@ -22,14 +22,6 @@ std::string Set(std::string_view path, const T& value) {
   return fmt::format("{}={}", path, value);
 }
 
-bool IsGiven(const JobSpec& job, std::string_view path) {
-  return std::find(job.given.begin(), job.given.end(), path) != job.given.end();
-}
-
-std::int64_t SamplesOf(const JobSpec& job) {
-  return job.batch.micro_batch_size * job.batch.gradient_accumulation_steps * job.replicas();
-}
-
 std::vector<std::int64_t> DivisorsOf(std::int64_t number) {
   std::vector<std::int64_t> divisors;
   for (std::int64_t d = 1; d <= number; ++d) {
@@ -57,7 +49,7 @@ Values Elements(std::string_view path, std::initializer_list<std::int64_t> milli
   for (const std::int64_t m : millions) {
     const std::int64_t elements = m * 1'000'000;
     values.push_back({Millions(elements), {Set(path, elements)}});
-    if (!other.empty() && IsGiven(job, other)) values.back().changes.push_back(Set(other, "null"));
+    if (!other.empty() && job.is_given(other)) values.back().changes.push_back(Set(other, "null"));
   }
   return values;
 }
@@ -76,7 +68,7 @@ Values BucketValues(const JobSpec& job, const KnobLimits&) {
   for (const std::int64_t size : {1, 2, 5, 10, 25, 50, 100, 200, 400, 800}) {
     values.push_back({fmt::format("{} MiB", size), {Set("plan.ddp.bucket_cap_mb", size)}});
     for (const char* other : {"plan.ddp.bucket_cap_mb_list", "plan.ddp.first_bucket_mb"}) {
-      if (IsGiven(job, other)) values.back().changes.push_back(Set(other, "null"));
+      if (job.is_given(other)) values.back().changes.push_back(Set(other, "null"));
     }
   }
   return values;
@@ -173,7 +165,7 @@ Values MicroBatchValues(const JobSpec& job, const KnobLimits& limits) {
   for (const std::int64_t factor : {2, 4, 8}) {
     values.push_back(
         value(job.batch.micro_batch_size * factor, job.batch.gradient_accumulation_steps));
-    if (IsGiven(job, "batch.global_batch_size")) {
+    if (job.is_given("batch.global_batch_size")) {
       values.back().changes.push_back("batch.global_batch_size=null");
     }
   }
@@ -309,7 +301,7 @@ void AddTensorHabits(const JobSpec& job, std::int64_t tensor, Changes* changes) 
 // multiple of it.
 Values SplitValues(const JobSpec& job, const KnobLimits&) {
   Values values;
-  const std::int64_t samples = SamplesOf(job);
+  const std::int64_t samples = job.global_samples();
   const std::int64_t layers = TransformerOf(job)->layers;
   const std::int64_t context = job.plan.context_parallel;
   for (const std::int64_t tensor : DivisorsOf(job.gpus_per_node)) {
@@ -324,8 +316,8 @@ Values SplitValues(const JobSpec& job, const KnobLimits&) {
                          Set("plan.pipeline_parallel", pipeline),
                          Set("batch.micro_batch_size", micro),
                          Set("batch.gradient_accumulation_steps", own / micro)};
-      if (IsGiven(job, "plan.data_parallel")) changes.push_back("plan.data_parallel=null");
-      if (IsGiven(job, "plan.pipeline.layers_per_stage") &&
+      if (job.is_given("plan.data_parallel")) changes.push_back("plan.data_parallel=null");
+      if (job.is_given("plan.pipeline.layers_per_stage") &&
           pipeline != job.plan.pipeline_parallel) {
         changes.push_back("plan.pipeline.layers_per_stage=null");
       }

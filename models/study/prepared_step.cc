@@ -8,6 +8,7 @@
 #include "models/spec/expand_job.h"
 #include "models/spec/spec_fields.h"
 #include "models/step_context.h"
+#include "models/uneven_ranks.h"
 #include "sim/base/diagnostics.h"
 #include "sim/config/read_fields.h"
 #include "sim/metrics/build_report.h"
@@ -31,11 +32,6 @@ constexpr std::array<std::string_view, 12> kCosts = {
     "hardware.network.link.efficiency",
     "contention",
 };
-
-bool IsAtOrBelow(std::string_view path, std::string_view field) {
-  return path.substr(0, field.size()) == field &&
-         (path.size() == field.size() || path[field.size()] == '.');
-}
 
 bool HasNoEffect(std::string_view path, const JobSpec& job) {
   if (job.nodes == 1 && IsAtOrBelow(path, "hardware.network")) return true;
@@ -82,6 +78,11 @@ PreparedStep::PreparedStep(const ResolvedJob& base)
       workload_(BuildWorkload(base_)),
       graphs_(base_, workload_),
       context_(MakeStepContext(base, workload_)) {
+  StepReport warned;
+  AddUnevenRanks(base_, &warned);
+  for (std::string& warning : warned.context.warnings) {
+    context_.warnings.insert(context_.warnings.begin(), std::move(warning));
+  }
   context_.assumptions.clear();
   context_.resolved_json.clear();
 }

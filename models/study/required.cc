@@ -92,16 +92,29 @@ class Search {
   // Between a value that fails and one that holds.
   TriedValue Narrow(double fails, TriedValue holds) {
     while (!IsNarrow(fails, holds.value)) {
-      double middle = std::sqrt(fails * holds.value);
-      if (variable_.is_whole) middle = std::floor((fails + holds.value) / 2);
-      const std::optional<Point> point = At(middle);
-      if (point && point->holds) {
+      const std::optional<Point> point = NearMiddle(fails, holds.value);
+      if (!point) break;
+      if (point->holds) {
         holds = point->tried;
       } else {
-        fails = middle;
+        fails = point->tried.value;
       }
     }
     return holds;
+  }
+
+  // The value nearest to the middle that is one for the job; nullopt: none is between the two.
+  std::optional<Point> NearMiddle(double a, double b) {
+    if (!variable_.is_whole) return At(std::sqrt(a * b));
+    const double low = std::min(a, b), high = std::max(a, b);
+    const double middle = std::floor((low + high) / 2);
+    for (double off = 0; middle - off > low || middle + off < high; ++off) {
+      for (const double value : {middle - off, middle + off}) {
+        if (value <= low || value >= high) continue;
+        if (const std::optional<Point> point = At(value)) return point;
+      }
+    }
+    return std::nullopt;
   }
   bool IsNarrow(double a, double b) const {
     if (variable_.is_whole) return std::abs(a - b) <= 1;

@@ -4,7 +4,8 @@
 //     -> network bandwidth: 38.4 Gb/s are enough (now 200 Gb/s)
 //
 // Looks at values twice as large again and again, and narrows the step between the last that fails
-// and the first from which on all hold. To add a variable: one row in free_variables.cc.
+// and the first from which on all hold. Values that are none for the job are passed over. To add a
+// variable: one row in free_variables.cc.
 #pragma once
 
 #include <optional>

@@ -5,7 +5,7 @@
 #include <array>
 #include <cmath>
 
-#include "models/study/try_step.h"
+#include "models/study/try_changes.h"
 #include "sim/base/diagnostics.h"
 #include "sim/base/dtype.h"
 #include "sim/base/units.h"
@@ -70,20 +70,26 @@ constexpr std::array kRows = {
 }  // namespace
 
 std::vector<Sensitivity> FindSensitivities(const JobVariants& variants, const Changes& changes) {
-  const ResolvedJob base = variants.With(changes);
-  const Duration now = TryStep(base).account().step;
+  const JobVariants around([&](const Changes& more) {
+    Changes all = changes;
+    all.insert(all.end(), more.begin(), more.end());
+    return variants.With(all);
+  });
+  Trial trial(around);
+  const Duration now = trial.Try({}).account().step;
   std::vector<Sensitivity> found;
   for (const Row& row : kRows) {
-    if (!row.applies(base.job)) continue;
-    Changes more = changes;
-    more.push_back(row.change(base.job));
+    if (!row.applies(trial.job())) continue;
+    const std::string change = row.change(trial.job());
     try {
-      const Duration then = TryStep(variants.With(more)).account().step;
-      found.push_back({row.name, more.back(), now, then, {}});
+      const Duration then = trial.Try({change}).account().step;
+      found.push_back({row.name, change, now, then, {}});
       const double ratio = ToSeconds(then) / ToSeconds(now);
       if (row.is_share) found.back().elasticity = std::log(ratio) / std::log(kMore);
     } catch (const ConfigError&) {
       continue;  // the job has no such thing
+    } catch (const SimulationError&) {
+      continue;
     }
   }
   return found;

@@ -20,6 +20,13 @@ double ValueOf(TargetKind kind, const StepReport& report) {
   return report.step_time_s();
 }
 
+double GpuSecondsPerToken(const StepReport& report) {
+  const StepContext& context = report.context;
+  const double work =
+      context.tokens_per_step > 0 ? context.tokens_per_step : context.samples_per_step;
+  return work > 0 ? report.step_time_s() * static_cast<double>(context.gpus) / work : 0;
+}
+
 bool Holds(const Target& target, const StepReport& report) {
   const double value = ValueOf(target.kind, report);
   return target.kind == TargetKind::kMfu ? value >= target.value : value <= target.value;

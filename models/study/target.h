@@ -18,6 +18,10 @@ struct Target {
 double ValueOf(TargetKind kind, const StepReport& report);
 bool Holds(const Target& target, const StepReport& report);
 
+// GPU seconds for each token of the step (for each sample, where there are no tokens); compares
+// jobs of other batches or numbers of GPUs. 0 without either.
+double GpuSecondsPerToken(const StepReport& report);
+
 std::string FormatTarget(const Target& target);          // "exposed <= 5.0%"
 std::string FormatValue(TargetKind kind, double value);  // "5.0%", "1.20 s"
 

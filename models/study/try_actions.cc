@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/job_change.h"
+#include "models/study/target.h"
 #include "models/study/try_step.h"
 #include "sim/base/diagnostics.h"
 
@@ -54,13 +55,6 @@ std::vector<Candidate> CandidatesOf(const JobSpec& job) {
   return candidates;
 }
 
-double PerToken(const StepReport& report) {
-  const StepContext& context = report.context;
-  const double work =
-      context.tokens_per_step > 0 ? context.tokens_per_step : context.samples_per_step;
-  return work > 0 ? report.step_time_s() * static_cast<double>(context.gpus) / work : 0;
-}
-
 class Trier {
  public:
   Trier(const JobVariants& variants, const StepReport& base) : variants_(variants), base_(base) {}
@@ -78,10 +72,10 @@ class Trier {
     } catch (const SimulationError&) {
       return std::nullopt;
     }
-    const double now = PerToken(base_);
+    const double now = GpuSecondsPerToken(base_);
     tried.name = candidate.name;
     tried.price = candidate.price;
-    tried.gain = now > 0 ? 1 - PerToken(tried.report) / now : 0;
+    tried.gain = now > 0 ? 1 - GpuSecondsPerToken(tried.report) / now : 0;
     tried.fits = MemoryWarning(tried.report).empty();
     tried.is_per_token = tried.report.context.samples_per_step != base_.context.samples_per_step;
     return tried;

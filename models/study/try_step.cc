@@ -2,6 +2,7 @@
 
 #include "models/simulate_job.h"
 #include "models/step_context.h"
+#include "models/uneven_ranks.h"
 #include "models/workload/workload.h"
 #include "sim/metrics/build_report.h"
 
@@ -10,8 +11,10 @@ namespace stepsim {
 StepReport TryStep(const ResolvedJob& resolved) {
   const Workload workload = BuildWorkload(resolved.job);
   const SimulatedStep step = SimulateJob(resolved.job, workload);
-  return BuildTotals(step.graph, step.priced.costs, step.timeline,
-                     MakeStepContext(resolved, workload));
+  StepReport report = BuildTotals(step.graph, step.priced.costs, step.timeline,
+                                  MakeStepContext(resolved, workload));
+  AddUnevenRanks(resolved.job, &report);
+  return report;
 }
 
 }  // namespace stepsim

@@ -10,7 +10,8 @@
 namespace stepsim {
 
 // The report of RunStep without collectives, micro-steps, ceilings, advice and trust: its metrics
-// are the same. Throws SimulationError when the step cannot finish.
+// are the same. Of the warnings it has those of the job's files and that one rank does not stand
+// for all. Throws SimulationError when the step cannot finish.
 StepReport TryStep(const ResolvedJob& resolved);
 
 }  // namespace stepsim

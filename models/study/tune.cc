@@ -9,7 +9,7 @@ namespace stepsim {
 namespace {
 
 // A change must bring that much to be made, and that much to be kept in the end.
-constexpr double kLeastGain = 0.001;
+constexpr double kLeastWorth = 0.001;
 constexpr double kNeedless = 0.002;
 constexpr int kMostRounds = 4;
 
@@ -134,7 +134,7 @@ class Search {
     for (const Tried& tried : points_.Try(states)) {
       if (tried.point && points_.IsBetter(*tried.point, best)) best = *tried.point;
     }
-    return points_.IsBetter(best, current, kLeastGain) ? best : current;
+    return points_.IsBetter(best, current, kLeastWorth) ? best : current;
   }
 
   // Choices without which the step is as fast are taken back: short advice is good advice.

@@ -16,11 +16,6 @@ namespace {
 
 std::string PathOf(const std::string& change) { return change.substr(0, change.find('=')); }
 
-bool IsAtOrBelow(const std::string& path, std::string_view key) {
-  return path.substr(0, key.size()) == key &&
-         (path.size() == key.size() || path[key.size()] == '.');
-}
-
 // A later value of the same key holds.
 void Lay(const Changes& over, Changes* changes) {
   for (const std::string& change : over) {
@@ -191,7 +186,8 @@ std::vector<std::size_t> TunePoints::FindFresh(const std::vector<Loaded>& loaded
   std::set<std::string_view> seen;
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     if (!loaded[i].job) {
-      if (!loaded[i].problem.empty()) ++tuning_.refused;
+      const bool is_new = !loaded[i].problem.empty() && refused_.insert(loaded[i].changes).second;
+      if (is_new) ++tuning_.refused;
       continue;
     }
     const std::string& key = loaded[i].job->resolved_json;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,7 @@ class TunePoints {
   bool ignores_time_ = false;
   std::vector<TuneState> states_;        // of each point
   std::map<std::string, Tried> by_job_;  // by the resolved job
+  std::set<Changes> refused_;            // by the rules of the job, each counted once
 };
 
 }  // namespace stepsim

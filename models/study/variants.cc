@@ -1,9 +1,13 @@
 #include "models/study/variants.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/diagnostics.h"
+#include "sim/config/config_node.h"
 
 namespace stepsim {
 namespace {
@@ -11,8 +15,7 @@ namespace {
 // Whether one of the changes sets the key or one below it.
 bool IsSet(const std::string& key, const Changes& changes) {
   return std::any_of(changes.begin(), changes.end(), [&](const std::string& change) {
-    const std::string path = change.substr(0, change.find('='));
-    return path == key || path.rfind(key + ".", 0) == 0;
+    return IsAtOrBelow(std::string_view(change).substr(0, change.find('=')), key);
   });
 }
 
@@ -27,6 +30,13 @@ Changes TakeOut(const ConfigError& error, const Changes& changes) {
 }
 
 }  // namespace
+
+Changes BatchChanges(const JobSpec& job, std::int64_t samples, std::int64_t steps) {
+  Changes changes = {fmt::format("batch.micro_batch_size={}", samples),
+                     fmt::format("batch.gradient_accumulation_steps={}", steps)};
+  if (job.batch.global_batch_size) changes.emplace_back("batch.global_batch_size=null");
+  return changes;
+}
 
 JobVariants::JobVariants(Load load) : load_(std::move(load)), base_(load_({})) {}
 

@@ -5,6 +5,7 @@
 //   }); variants.With({"nodes=4", "plan.ddp.bucket_cap_mb=100"})   // a ResolvedJob, or ConfigError
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,6 +16,9 @@ namespace stepsim {
 
 // What --set takes: "plan.ddp.bucket_cap_mb=100"; "path=null" takes a key out.
 using Changes = std::vector<std::string>;
+
+// Other micro-steps: samples per GPU in each, and how many.
+Changes BatchChanges(const JobSpec& job, std::int64_t samples, std::int64_t steps);
 
 class JobVariants {
  public:

@@ -54,14 +54,18 @@ WhatIf TryWhatIf(const JobVariants& variants, const std::string& text) {
 
 Duration StepWithoutCommunication(const JobSpec& job) {
   const SimulatedStep step = SimulateJob(job, BuildWorkload(job));
-  RankAccount account;
-  account.step = LastStepWindow(step.graph, step.timeline).length();
-  account.communication = account.step;  // ask for the ceiling of all communication alone
-  for (const Ceiling& ceiling :
-       FindCeilings(step.graph, step.priced.costs, step.contention.get(), account)) {
-    if (ceiling.what == "communication") return ceiling.step;
+  const Duration now = LastStepWindow(step.graph, step.timeline).length();
+  IdVector<TaskId, char> transfers(step.graph.task_count(), 0);
+  bool is_any = false;
+  for (const TaskId t : AllIds<TaskId>(step.graph.task_count())) {
+    if (step.graph.kind(t) != TaskKind::kTransfer) continue;
+    transfers[t] = 1;
+    is_any = true;
   }
-  return account.step;
+  if (!is_any) return now;
+  const Duration without =
+      StepWithout(step.graph, step.priced.costs, step.contention.get(), transfers);
+  return WithinHostPace(job, step.pace, without, now);
 }
 
 }  // namespace stepsim

@@ -5,6 +5,7 @@
 
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
+#include "sim/base/quantity.h"
 
 namespace stepsim {
 namespace {
@@ -32,8 +33,6 @@ StepKernels KernelsOf(OptimizerKind optimizer) {
   }
   return {};
 }
-
-std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // ATen's multi_tensor_apply: a launch takes 320 blocks of 65536 elements, and as many tensors as
 // fit its arguments: 48 for three lists, 30 for the five of the fused step.

@@ -11,11 +11,10 @@
 #include "models/spec/pipeline_rules.h"
 #include "models/spec/sharding.h"
 #include "models/workload/kernel_work.h"
+#include "sim/base/quantity.h"
 
 namespace stepsim {
 namespace {
-
-std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 std::int64_t Scaled(std::int64_t rows, double factor) {
   return std::max<std::int64_t>(

@@ -24,6 +24,9 @@ using Flops = Quantity<struct FlopsTag, double>;          // floating-point oper
 using FlopRate = Quantity<struct FlopRateTag, double>;    // floating-point operations per second
 using Bandwidth = Quantity<struct BandwidthTag, double>;  // bytes per second, one direction
 
+// How many pieces of b hold a. REQUIRES: a >= 0, b > 0.
+constexpr std::int64_t CeilDiv(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 constexpr double ToDouble(Bytes b) { return static_cast<double>(b.value); }
 
 }  // namespace stepsim

@@ -148,6 +148,11 @@ std::string JoinPath(std::string_view base, std::string_view key) {
   return fmt::format("{}.{}", base, key);
 }
 
+bool IsAtOrBelow(std::string_view path, std::string_view above) {
+  return path.substr(0, above.size()) == above &&
+         (path.size() == above.size() || path[above.size()] == '.');
+}
+
 void SetPath(ConfigNode& root, std::string_view path, ConfigNode value, const Place& place) {
   ConfigNode* node = &root;
   std::size_t begin = 0;

@@ -58,6 +58,9 @@ std::string DescribeFound(const ConfigNode& node);
 // "plan.ddp" + "bucket_cap_mb" -> "plan.ddp.bucket_cap_mb"; an empty base gives the key alone.
 std::string JoinPath(std::string_view base, std::string_view key);
 
+// "plan.ddp" and "plan.ddp.no_sync" are at or below "plan.ddp"; "plan.ddp2" is not.
+bool IsAtOrBelow(std::string_view path, std::string_view above);
+
 // Sets the value at "plan.ddp.bucket_cap_mb" or "layers.0.name", creating mappings on the way. New
 // keys get `place`. Throws ConfigError when the path leads through a scalar or past a list's end.
 void SetPath(ConfigNode& root, std::string_view path, ConfigNode value, const Place& place);

@@ -49,10 +49,10 @@ std::string Explain(const JobSpec& job, InferKind kind, const Inference& found, 
   if (found.verdict == InferVerdict::kUnexplained) {
     const bool is_too_long = measured > ToSeconds(found.slowest);
     return fmt::format(
-        "no rate gives this step: {} at {} of the nominal rate, which is {} than "
+        "no rate gives this step: {} at {:.3g} times the nominal rate, which is {} than "
         "measured; something else holds it up",
         FormatTime(is_too_long ? found.slowest : found.fastest),
-        is_too_long ? "1/4096" : "64 times", is_too_long ? "shorter" : "longer");
+        is_too_long ? kLeastRate : kMostRate, is_too_long ? "shorter" : "longer");
   }
   const std::string least = FormatRate(job, kind, *found.least);
   if (!found.most) return fmt::format("at least {}; more would not show in the step", least);

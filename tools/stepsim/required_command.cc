@@ -80,18 +80,12 @@ std::string Answer(const JobSpec& job, const FreeVariable& variable, const Targe
   const std::string memory = Memory(job, needed.memory);
   if (found.is_flat) return fmt::format("any value does, it changes nothing here; now {}", now);
   if (found.is_always) {
-    return fmt::format("every value that was tried does, down to {}{}; now {}", text, memory, now);
+    return fmt::format("every value that was tried does, {} to {}{}; now {}",
+                       variable.wants_most ? "up" : "down", text, memory, now);
   }
   return fmt::format("{} {}{} (step {}, {}); now {}", variable.wants_most ? "at most" : "at least",
                      text, memory, FormatTime(needed.step),
                      FormatValue(target.kind, needed.reached), now);
-}
-
-std::string AlwaysUpTo(std::string text, const FreeVariable& variable) {
-  const std::string down = "down to";
-  const std::size_t at = text.find(down);
-  if (variable.wants_most && at != std::string::npos) text.replace(at, down.size(), "up to");
-  return text;
 }
 
 void Run(const RequiredOptions& options, const Session& session) {
@@ -115,7 +109,7 @@ void Run(const RequiredOptions& options, const Session& session) {
       continue;
     }
     const Requirement found = FindRequired(trial, *variable, target);
-    const std::string answer = AlwaysUpTo(Answer(job, *variable, target, found), *variable);
+    const std::string answer = Answer(job, *variable, target, found);
     text << fmt::format("  {:<13} {}\n", variable->name, answer);
     const auto cell = [&](auto get) {
       return found.needed ? Cell(get(*found.needed)) : Cell(std::string());

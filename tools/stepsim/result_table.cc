@@ -91,6 +91,17 @@ std::string AlignedText(const std::vector<std::vector<std::string>>& rows,
   return text;
 }
 
+std::string NamedRowsText(std::vector<std::vector<std::string>> rows, std::size_t header_rows) {
+  std::size_t width = 0;
+  for (const auto& row : rows) width = std::max(width, row.front().size());
+  for (auto& row : rows) row.front().resize(width, ' ');
+  return AlignedText(rows, header_rows);
+}
+
+std::string DeltaText(double then, double now) {
+  return now > 0 ? fmt::format("{:+.1f}%", (then / now - 1) * 100) : "-";
+}
+
 bool IsStandardOutput(std::string_view path) {
   return path == "-" ||
          (path.size() > 2 && path.substr(0, 2) == "-." && path.find('/') == std::string_view::npos);

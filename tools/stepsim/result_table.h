@@ -32,6 +32,12 @@ std::string TableJson(const ResultTable& table, std::string_view schema,
 // Columns as wide as their widest cell, right-aligned; the first `header_rows` rows start with '#'.
 std::string AlignedText(const std::vector<std::vector<std::string>>& rows, std::size_t header_rows);
 
+// The same, with names in the first column: they begin in one column, the others end in one.
+std::string NamedRowsText(std::vector<std::vector<std::string>> rows, std::size_t header_rows);
+
+// "+3.4%" of `now`; "-" when that is 0.
+std::string DeltaText(double then, double now);
+
 // ---- Where it goes ----
 
 // "-" and "-.csv": standard output, in the given format; "-" alone is JSON.

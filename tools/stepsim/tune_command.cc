@@ -179,8 +179,10 @@ void AddTuneCommand(CLI::App& app, const Session& session) {
       ->type_name("TIME");
   app.add_option("--points", options->points, "simulate so many jobs at most; default: no bound")
       ->type_name("N");
-  app.add_option("--threads", options->threads, "default: one for each core; changes no result")
-      ->type_name("N");
+  app.add_option("-j,--jobs,--threads", options->threads,
+                 "threads (default: all cores); changes no result")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
   app.add_flag("--free-batch", options->frees_batch,
                "let micro_batch change the samples of a step; compares GPU time per sample");
   app.add_option("--export", options->exports,

@@ -16,14 +16,6 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-// The first column begins in one column, the others end in one.
-std::string Table(Rows rows, std::size_t header_rows) {
-  std::size_t width = 0;
-  for (const auto& row : rows) width = std::max(width, row.front().size());
-  for (auto& row : rows) row.front().resize(width, ' ');
-  return AlignedText(rows, header_rows);
-}
-
 std::vector<std::string> Numbers(const TunePoint& point, const TunePoint& base) {
   return {FormatTime(point.step), DeltaText(point.seconds, base.seconds),
           FormatValue(TargetKind::kExposed, point.exposed),
@@ -71,16 +63,13 @@ std::string CurveText(const KnobCurve& curve, const Tuning& tuned) {
     row.push_back(Mark(curve, i));
     rows.push_back(std::move(row));
   }
-  std::string text = fmt::format("  {}: {}\n{}", curve.knob->name, curve.knob->doc, Table(rows, 0));
+  std::string text =
+      fmt::format("  {}: {}\n{}", curve.knob->name, curve.knob->doc, NamedRowsText(rows, 0));
   if (refused > 0) text += fmt::format("    {} not possible; {}\n", refused, problem);
   return text;
 }
 
 }  // namespace
-
-std::string DeltaText(double then, double now) {
-  return now > 0 ? fmt::format("{:+.1f}%", (then / now - 1) * 100) : "-";
-}
 
 std::string KnobsText(const Tuning& tuned, bool shows_all) {
   std::vector<const KnobCurve*> curves;
@@ -192,7 +181,7 @@ std::string ParetoText(const Tuning& tuned) {
     rows.push_back(std::move(row));
   }
   std::string text = "step time against memory: none of the others is both faster and leaner\n";
-  text += Table(std::move(rows), 0);
+  text += NamedRowsText(std::move(rows), 0);
   if (count > shown) {
     text += fmt::format("    {} more between them (--export has all)\n", count - shown);
   }
@@ -216,7 +205,7 @@ std::string SensitivityText(const std::vector<Sensitivity>& base,
   }
   return "what the step hangs on: change of the step, and percent of it per percent of the "
          "thing\n" +
-         Table(std::move(rows), 0);
+         NamedRowsText(std::move(rows), 0);
 }
 
 std::string FlagsText(const std::vector<FrameworkFlags>& flags) {

@@ -23,7 +23,4 @@ std::string FlagsText(const std::vector<FrameworkFlags>& flags);
 // How many jobs were simulated, refused, left out.
 std::string CountsText(const Tuning& tuned, double seconds);
 
-// The delta of a time: "+1.2%".
-std::string DeltaText(double then, double now);
-
 }  // namespace stepsim

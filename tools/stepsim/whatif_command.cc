@@ -27,16 +27,6 @@ struct WhatIfOptions {
   std::vector<std::string> exports;
 };
 
-double PerToken(const StepReport& report) {
-  const double work = report.context.tokens_per_step > 0 ? report.context.tokens_per_step
-                                                         : report.context.samples_per_step;
-  return work > 0 ? report.step_time_s() * static_cast<double>(report.context.gpus) / work : 0;
-}
-
-std::string Delta(double then, double now) {
-  return now > 0 ? fmt::format("{:+.1f}%", (then / now - 1) * 100) : "-";
-}
-
 // The batch or the number of GPUs differs: the step's time alone says little.
 bool ComparesPerToken(const StepReport& base, const std::vector<WhatIf>& lines) {
   for (const WhatIf& line : lines) {
@@ -54,8 +44,8 @@ bool ComparesPerToken(const StepReport& base, const std::vector<WhatIf>& lines) 
 std::vector<std::string> Row(const std::string& name, const StepReport& report,
                              const StepReport& base, bool is_per_token) {
   std::vector<std::string> row = {name, FormatTime(report.account().step),
-                                  Delta(report.step_time_s(), base.step_time_s())};
-  if (is_per_token) row.push_back(Delta(PerToken(report), PerToken(base)));
+                                  DeltaText(report.step_time_s(), base.step_time_s())};
+  if (is_per_token) row.push_back(DeltaText(GpuSecondsPerToken(report), GpuSecondsPerToken(base)));
   const double memory = static_cast<double>(report.memory.total.value);
   row.push_back(FormatValue(TargetKind::kExposed, ValueOf(TargetKind::kExposed, report)));
   row.push_back(FormatValue(TargetKind::kMfu, ValueOf(TargetKind::kMfu, report)));
@@ -76,15 +66,21 @@ void Print(const StepReport& base, Duration ceiling, const std::vector<WhatIf>& 
   for (const WhatIf& line : lines) {
     if (line.report) rows.push_back(Row(line.text, *line.report, base, is_per_token));
   }
-  std::size_t width = 0;  // names begin in one column
-  for (const auto& row : rows) width = std::max(width, row.front().size());
-  for (auto& row : rows) row.front().resize(width, ' ');
-  out << base.context.job << '\n' << AlignedText(rows, 1);
+  out << base.context.job << '\n' << NamedRowsText(std::move(rows), 1);
   for (const WhatIf& line : lines) {
     if (!line.report) out << fmt::format("{}: not possible, see below\n", line.text);
+    if (!line.report) continue;
+    for (const std::string& warning : line.report->context.warnings) {
+      const auto& known = base.context.warnings;
+      if (std::count(known.begin(), known.end(), warning) > 0) continue;
+      out << fmt::format("warning  {}: {}\n", line.text, warning);
+    }
+  }
+  for (const std::string& warning : base.context.warnings) {
+    out << fmt::format("warning  {}\n", warning);
   }
   out << fmt::format("ceiling  {} ({}): without any communication, as the job is\n",
-                     FormatTime(ceiling), Delta(ToSeconds(ceiling), base.step_time_s()));
+                     FormatTime(ceiling), DeltaText(ToSeconds(ceiling), base.step_time_s()));
 }
 
 ResultTable Table(const StepReport& base, const std::vector<WhatIf>& lines) {
@@ -109,14 +105,16 @@ ResultTable Table(const StepReport& base, const std::vector<WhatIf>& lines) {
 // After everything else was shown: what could not be.
 void ThrowErrors(const std::vector<WhatIf>& lines) {
   std::vector<Diagnostic> problems;
-  std::string cannot_run;
+  bool is_input = false;
   for (const WhatIf& line : lines) {
     if (line.error.empty()) continue;
-    if (line.is_input_error) problems.push_back({{}, line.error});
-    if (cannot_run.empty()) cannot_run = fmt::format("{}: {}", line.text, line.error);
+    is_input = is_input || line.is_input_error;
+    problems.push_back({{}, line.is_input_error ? line.error : line.text + ": " + line.error});
   }
-  if (!problems.empty()) throw ConfigError(std::move(problems));
-  if (!cannot_run.empty()) throw SimulationError(cannot_run);
+  if (problems.empty()) return;
+  ConfigError all(std::move(problems));
+  if (is_input) throw all;
+  throw SimulationError(all.what());
 }
 
 void Run(const WhatIfOptions& options, const Session& session) {
