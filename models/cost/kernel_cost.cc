@@ -83,6 +83,7 @@ KernelCost PriceKernel(const ComputeWork& work, const GpuSpec& gpu, std::int64_t
     }
   }
   KernelCost cost;
+  if (work.compute_class == ComputeClass::kMemory) cost.residual = gpu.memory_residual;
   const Duration latency = work.compute_class == ComputeClass::kAttention
                                ? gpu.attention.latency.value_or(gpu.kernel_latency)
                                : gpu.kernel_latency;
