@@ -39,6 +39,7 @@ LAYERS = {
     "models/contention": (*SPEC, "sim/graph", "sim/engine", "models/cost"),
     "models/calibration": (*SPEC, "sim/config", "sim/graph", "models/topology", "models/cost",
                            "models/memory"),
+    "models/chakra": (*SPEC, "sim/config", "sim/graph"),
     "models": (*SIM, "models/*"),
     "models/study": (*SIM, "models", "models/*"),
     "tools": (*SIM, "models", "models/*", "tools/*"),
@@ -55,6 +56,7 @@ THIRD_PARTY = {
     "fmt/": ("*.cc", "tests/*"),
     "fast_float/": ("*.cc",),
     "zlib.h": ("*.cc",),
+    "chakra.pb.h": ("models/chakra/chakra_trace.cc",),  # generated
     "Eigen/": ("models/calibration/*.cc",),
     "tbb/": ("tools/*.cc",),
     "oneapi/": ("tools/*.cc",),
