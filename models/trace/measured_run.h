@@ -57,6 +57,7 @@ struct MeasuredRun {
   Timeline timeline;
   TaskCosts costs;                      // the measured durations: nothing is contention
   IdVector<TaskId, KernelKind> kinds;   // of every task
+  IdVector<TaskId, SimTime> launched;   // when its launch began; SimTime::min(): not known
   std::vector<MeasuredRank> ranks;      // by rank; the graph has the same order
   std::vector<MeasuredStep> steps;      // in time order; at least one
   std::int64_t world_size = 0;          // 0: not known
@@ -64,6 +65,9 @@ struct MeasuredRun {
   std::size_t guessed_sites = 0;        // by the operation alone
   Duration clock_residual{};            // median of how far ends of one collective differ
   std::vector<std::string> warnings, notes;
+
+  // Median from the launch to the begin of the compute kernels that begin inside the window.
+  Duration LaunchDelay(RankId rank, Window window) const;
 };
 
 // Throws ConfigError for files that hold nothing that can be used; what is lost of the others is in

@@ -21,17 +21,18 @@ namespace stepsim {
 // What the rules look at.
 struct SiteFacts {
   CollectiveOp op{};
-  Phase phase = Phase::kOther;  // by whom it was launched
-  std::int64_t bytes = 0;       // 0: not known
-  std::int64_t group_size = 0;  // 0: not known
-  std::string_view group;       // name and description of the process group
-  std::string_view annotation;  // the innermost around its launch
+  Phase phase = Phase::kOther;   // by whom it was launched
+  std::int64_t bytes = 0;        // 0: not known
+  std::int64_t group_size = 0;   // 0: not known
+  std::string_view group;        // name of the process group: "0", "dp"
+  std::string_view description;  // of the process group: "mesh_tp", "DATA_PARALLEL_GROUP"
+  std::string_view annotation;   // the innermost around its launch
   std::string_view kernel;
 };
 
 struct SiteRule {
   Site site = Site::kNone;
-  std::string_view group = {};       // words as in KernelRule; empty: any
+  std::string_view group = {};       // words as in KernelRule, of name or description; empty: any
   std::string_view annotation = {};  // words
   std::string_view kernel = {};      // words
   std::string_view ops = {};         // "all_reduce|reduce_scatter"; empty: any
