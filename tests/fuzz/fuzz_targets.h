@@ -25,6 +25,10 @@ void FuzzCsv(std::string_view bytes);
 // The bytes are a table of measured collectives: read, mapped to machines, fitted and predicted.
 void FuzzMeasuredTable(std::string_view bytes);
 
+// The bytes are what somebody measured: read by every reader of logs, fitted, written as a
+// calibration and read again over a profile.
+void FuzzMeasuredLog(std::string_view bytes);
+
 // The bytes are a table of published memory figures: read, and every row that can be is computed.
 void FuzzMemoryTable(std::string_view bytes);
 
