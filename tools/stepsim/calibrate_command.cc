@@ -251,8 +251,11 @@ void AddCalibrateCommand(CLI::App& app, const Session& session) {
   add_files("--where", options->where, "COLUMN=VALUE", "only these rows of --csv and --gemm");
   add_files("--set", options->sets, "PATH=VALUE", "override one field of the profile or the jobs");
   app.add_flag("-q,--quiet", options->is_quiet, "no table of fits");
-  app.allow_extras();  // of `stepsim-calibrate`
-  app.callback([options, &app, &session] { Run(*options, app.remaining(), session); });
+  // Options of `stepsim-calibrate` are not ours: what is unknown falls through to the program
+  // itself.
+  CLI::App& program = *app.get_parent();
+  app.preparse_callback([&program](std::size_t) { program.allow_extras(); });
+  app.callback([options, &program, &session] { Run(*options, program.remaining(), session); });
 }
 
 }  // namespace stepsim
