@@ -60,14 +60,36 @@ void StripList(ConfigNode& mapping, std::string_view key, const ConfigNode& defa
   if (ConfigEntry* entry = mapping.Find(key)) StripDefaults(entry->value, defaults);
 }
 
-// "113.02938475 MB/s" -> "113.03 MB/s": nobody measured more digits.
+struct Scale {
+  double least;
+  const char* unit;
+};
+constexpr std::array kTimes = {Scale{1, "s"}, Scale{1e-3, "ms"}, Scale{1e-6, "us"},
+                               Scale{1e-9, "ns"}, Scale{1e-12, "ps"}};
+constexpr std::array kRates = {Scale{1e9, "GB/s"}, Scale{1e6, "MB/s"}, Scale{1e3, "kB/s"},
+                               Scale{1, "B/s"}};
+
+template <std::size_t kCount>
+std::string InUnits(double value, const std::array<Scale, kCount>& scales) {
+  for (const Scale& scale : scales) {
+    if (value >= scale.least) return fmt::format("{:.6g} {}", value / scale.least, scale.unit);
+  }
+  return fmt::format("{:.6g} {}", value / scales.back().least, scales.back().unit);
+}
+
+// "4527556271 ps" -> "4.52756 ms", "0.81700000001" -> "0.817": nobody measured more digits.
 std::string Shortened(const std::string& text) {
-  constexpr std::size_t kDigits = 8;
-  const std::size_t end = std::min(text.find_first_not_of("0123456789.e+-"), text.size());
-  const std::string number = text.substr(0, end);
-  if (end <= kDigits || number.find('.') == std::string::npos) return text;
-  const auto value = ParseNumber(number);
-  return value ? fmt::format("{:.6g}{}", *value, text.substr(end)) : text;
+  if (const auto number = ParseNumber(text)) {
+    const bool is_whole = text.find_first_of(".eE") == std::string::npos;
+    return is_whole ? text : fmt::format("{:.6g}", *number);
+  }
+  if (const auto time = ParseQuantity(text, Unit::kTime); time.ok()) {
+    return InUnits(time.value, kTimes);
+  }
+  if (const auto rate = ParseQuantity(text, Unit::kBandwidth); rate.ok()) {
+    return InUnits(rate.value, kRates);
+  }
+  return text;
 }
 
 // Text of people's logs: what is not plain ASCII might not even be a text.
@@ -88,9 +110,14 @@ void MakePrintable(CalibrationSpec& about) {
   }
 }
 
+// Plain where it is a number or a quantity, which begin with a digit; a name may be anything.
 std::string Scalar(const ConfigNode& node) {
-  if (!node.is_quoted) return Shortened(node.text);
-  return WriteJson(MakeText(Shortened(node.text)));
+  const std::string text = Shortened(node.text);
+  if (!node.is_quoted) return text;
+  const bool is_quantity = ParseQuantity(text, Unit::kTime).ok() ||
+                           ParseQuantity(text, Unit::kBandwidth).ok() ||
+                           ParseQuantity(text, Unit::kBytes).ok();
+  return is_quantity ? text : WriteJson(MakeText(text));
 }
 
 std::string Flow(const ConfigNode& node) {

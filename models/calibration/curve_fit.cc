@@ -50,6 +50,8 @@ std::map<std::int64_t, std::vector<double>> TimesBySize(const std::vector<Measur
 }
 
 double SpreadOf(const Timing& time) {
+  if (time.p10 <= 0 && time.p90 > time.seconds)
+    return (time.p90 - time.seconds) * 2 / kSpreadToSigma;
   return time.p90 > time.p10 && time.p10 > 0 ? (time.p90 - time.p10) / kSpreadToSigma : 0;
 }
 
