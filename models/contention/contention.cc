@@ -125,7 +125,9 @@ void Contention::ShareHbm(std::span<double> rates) {
 // What is left: caches, crossbar, clock.
 void Contention::SlowDown(std::span<double> rates) const {
   double traffic = 0, memory = 0;
+  bool has_compute = false;
   for (std::size_t i = 0; i < resident_.size(); ++i) {
+    has_compute |= resident_[i].kernel->kind == TaskKind::kCompute;
     if (!resident_[i].moves_data) continue;
     traffic += resident_[i].kernel->traffic * rates[i];
     memory += resident_[i].kernel->memory * rates[i];
@@ -137,6 +139,7 @@ void Contention::SlowDown(std::span<double> rates) const {
     const KernelProfile& kernel = *resident_[i].kernel;
     if (kernel.kind == TaskKind::kTransfer) {
       rates[i] /= 1 + spec_.communication * memory;
+      if (has_compute && kernel.sms == 0) rates[i] /= 1 + spec_.core_sharing;
     } else {
       rates[i] /= 1 + kernel.slow_by_traffic * traffic;
       if (kernel.follows_clock) rates[i] *= clock;
@@ -159,7 +162,8 @@ Duration Contention::StartDelay(RankId, const RunningTask& transfer,
                                 std::span<const RunningKernel> running) {
   const double wanted = ProfileOf(transfer.work).sms;
   Duration delay{};
-  if (wanted == 0) return delay;  // copy engines ask for none
+  // Copy engines ask for none; threads of the host wait until the kernel's time slice is over.
+  if (wanted == 0) return running.empty() ? delay : spec_.core_wait;
   for (const RunningKernel& kernel : running) delay = std::max(delay, DelayBehind(kernel, wanted));
   return delay;
 }

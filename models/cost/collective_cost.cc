@@ -23,6 +23,28 @@ CollectiveCost PriceAlphaBeta(const CollectiveRequest& request, const HardwareSp
   return cost;
 }
 
+// A message crosses the link twice, one way after the other: the receiver is asked, then sent to.
+// Threads of the host carry it, so that it holds no SM; two that are in flight share the link, each
+// by the part of its time in which it moves bytes.
+CollectiveCost PriceGloo(const CollectiveRequest& request, const HardwareSpec& hardware) {
+  CollectiveCost cost;
+  cost.algorithm = "ring";
+  cost.protocol = "gloo";
+  if (request.placement.ranks <= 1) return cost;
+  LinkShare link = SlowestOfRing(hardware, request.placement);
+  link.latency *= 2;
+  cost.seconds = RingSeconds(request, link);
+  cost.nccl_seconds = cost.seconds;
+  CollectiveRequest empty = request;
+  empty.bytes = Bytes{};
+  cost.latency_seconds = RingSeconds(empty, link);
+  if (cost.seconds <= 0) return cost;
+  const double share = (cost.seconds - cost.latency_seconds) / cost.seconds;
+  if (request.placement.ranks > request.placement.nodes) cost.intra_share = share;
+  if (request.placement.nodes > 1) cost.network_share = share;
+  return cost;
+}
+
 struct RequestHash {
   std::size_t operator()(const CollectiveRequest& r) const {
     std::uint64_t hash = 0;
@@ -50,6 +72,7 @@ struct CollectivePricer::Impl {
 
   CollectiveCost Price(const CollectiveRequest& request) {
     if (spec.model == CollectiveModel::kAlphaBeta) return PriceAlphaBeta(request, hardware, spec);
+    if (spec.model == CollectiveModel::kGloo) return PriceGloo(request, hardware);
     if (request.placement.ranks <= 1) return {};
     return nccl.Price(request);
   }
@@ -73,7 +96,7 @@ CollectiveCost CollectivePricer::operator()(const CollectiveRequest& request) co
 }
 
 std::vector<CollectiveCost> CollectivePricer::Candidates(const CollectiveRequest& request) const {
-  if (impl_->spec.model == CollectiveModel::kAlphaBeta || request.placement.ranks <= 1) {
+  if (impl_->spec.model != CollectiveModel::kNccl || request.placement.ranks <= 1) {
     return {(*this)(request)};
   }
   return impl_->nccl.Candidates(request);

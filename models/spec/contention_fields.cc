@@ -15,6 +15,13 @@ const StructTable<ContentionSpec>& ContentionFields() {
       Field("communication", &C::communication,
             "slow-down of a collective by compute that saturates the GPU's memory")
           .Range(0, 10),
+      Field("core_sharing", &C::core_sharing,
+            "slow-down of a collective without thread blocks by any compute beside it, whose cores "
+            "its threads share (gloo); 1: it takes twice as long")
+          .Range(0, 100),
+      Field("core_wait", &C::core_wait,
+            "what such a collective waits for a core when it begins beside compute: a time slice "
+            "of the operating system"),
       Field("hbm_ceiling", &C::hbm_ceiling,
             "fraction of hbm_bandwidth that concurrent kernels share")
           .Range(0.01, 1),
