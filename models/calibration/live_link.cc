@@ -49,7 +49,8 @@ struct Line {
   double At(double bytes) const { return latency + per_byte * bytes; }
 };
 
-// Least squares of relative errors; a latency below zero is none.
+// Least squares of relative errors. A latency below zero is the burst that a token bucket lets
+// through at once after a pause; a busy link has none, and its rate is that of the long run.
 Line FitLine(const std::vector<std::pair<double, double>>& points) {
   double w = 0, x = 0, y = 0, xx = 0, xy = 0;
   for (const auto& [bytes, seconds] : points) {
@@ -63,9 +64,9 @@ Line FitLine(const std::vector<std::pair<double, double>>& points) {
   const double determinant = w * xx - x * x;
   Line line;
   if (determinant > 0) line.per_byte = (w * xy - x * y) / determinant;
-  line.latency = (y - line.per_byte * x) / w;
-  if (line.latency < 0 || determinant <= 0) line = {0, xy / xx};
-  if (line.per_byte <= 0) line = {y / w, 1e-18};
+  if (determinant <= 0) line.per_byte = xy / xx;
+  if (line.per_byte <= 0) return {y / w, 1e-18};
+  line.latency = std::max(0.0, (y - line.per_byte * x) / w);
   return line;
 }
 
@@ -80,40 +81,41 @@ double SmallestOver(double step, double most, Function function) {
   return best;
 }
 
-// Matrix products beside collectives in a row: each waits `core_wait`, in which the products run
-// undisturbed, then transfers 1 + core_sharing times as long as alone, in which they run at
-// 1 / (1 + slow_down x share of its time that moves bytes).
+// A collective of `bytes` beside compute on one core: what the core gives to whom, fairly shared.
+struct Together {
+  double transfer = 0;  // seconds
+  double compute = 1;   // speed of what computes meanwhile
+};
+Together Beside(const Line& line, double bytes, double core_demand) {
+  const double alone = line.At(bytes);
+  const double demand = core_demand * line.per_byte * bytes / alone;
+  const double got = std::min(demand, std::max(0.5, 1 - demand));
+  return {demand > got ? alone * demand / got : alone, 1 - got};
+}
+
+// Matrix products beside collectives in a row: each waits for its turn, in which the products run
+// undisturbed, then transfers beside them. One demand has to explain both: how long the collectives
+// take and how slow the products are.
 void FitContention(const std::vector<LiveOverlap>& overlaps, const Line& line, LiveLink* link) {
-  const auto wait_with = [&](double sharing) {
+  const auto wait_with = [&](double demand) {
     std::vector<double> waits;
     for (const LiveOverlap& o : overlaps) {
-      waits.push_back(o.beside - (1 + sharing) * line.At(static_cast<double>(o.bytes)));
+      waits.push_back(o.beside - Beside(line, static_cast<double>(o.bytes), demand).transfer);
     }
     return std::max(0.0, Quantile(std::move(waits), 0.5));
   };
-  const auto error_of = [](double predicted, double measured) {
-    return std::abs(std::log(predicted / measured));
-  };
-  link->core_sharing = SmallestOver(0.01, 4, [&](double sharing) {
-    const double wait = wait_with(sharing);
+  link->core_demand = SmallestOver(0.01, 1, [&](double demand) {
+    const double wait = wait_with(demand);
     double error = 0;
     for (const LiveOverlap& o : overlaps) {
-      error += error_of(wait + (1 + sharing) * line.At(static_cast<double>(o.bytes)), o.beside);
+      const Together together = Beside(line, static_cast<double>(o.bytes), demand);
+      const double time = wait + together.transfer;
+      const double work = wait + together.transfer * together.compute;
+      error += std::abs(std::log(time / o.beside)) + std::abs(std::log(time / work / o.slow_down));
     }
     return error;
   });
-  link->core_wait = wait_with(link->core_sharing);
-  link->slow_down = SmallestOver(0.01, 9, [&](double slow_down) {
-    double error = 0;
-    for (const LiveOverlap& o : overlaps) {
-      const auto bytes = static_cast<double>(o.bytes);
-      const double transfer = (1 + link->core_sharing) * line.At(bytes);
-      const double share = line.per_byte * bytes / line.At(bytes);
-      const double work = link->core_wait + transfer / (1 + slow_down * share);
-      error += error_of((link->core_wait + transfer) / work, o.slow_down);
-    }
-    return error;
-  });
+  link->core_wait = wait_with(link->core_demand);
 }
 
 }  // namespace
@@ -162,8 +164,10 @@ LiveLink FitLink(const LiveSweep& sweep, const LiveExperiment& experiment,
     link.latency = *experiment.emulated_latency;
     link.bandwidth = *experiment.emulated_bandwidth;
     const auto factor = sweep.slow_downs.find(config);
-    if (factor != sweep.slow_downs.end()) link.slow_down = std::max(0.0, factor->second - 1);
-    link.slows_always = true;
+    if (factor != sweep.slow_downs.end()) {
+      link.core_demand = std::max(0.0, 1 - 1 / factor->second);
+    }
+    link.is_always_full = true;
     return link;
   }
   std::vector<std::pair<double, double>> points;

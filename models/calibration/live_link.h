@@ -30,13 +30,12 @@ struct LiveExperiment {
 LiveExperiment ParseExperiment(const std::string& link, const std::string& config);
 
 struct LiveLink {
-  double latency = 0;         // seconds of an all_reduce of 2 ranks that do not depend on its bytes
-  double bandwidth = 0;       // bytes/s
-  double slow_down = 0;       // of compute beside it at full rate; 0.2: it takes 1.2 times as long
-  bool slows_always = false;  // ... whatever the rate, while anything is in flight
-  double core_sharing = 0;    // of the collective beside compute
-  double core_wait = 0;       // seconds before it begins beside compute
-  double residual = 0;        // of the curve, median |error|
+  double latency = 0;      // seconds of an all_reduce of 2 ranks that do not depend on its bytes
+  double bandwidth = 0;    // bytes/s
+  double core_demand = 0;  // of the core that computes, at full rate
+  bool is_always_full = false;  // ... whatever the rate, while anything is in flight
+  double core_wait = 0;         // seconds before it begins beside compute
+  double residual = 0;          // of the curve, median |error|
 };
 
 // `smallest`: bytes of the smallest bucket; shorter messages do not enter the fit (a token bucket

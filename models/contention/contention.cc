@@ -57,6 +57,7 @@ void Contention::Compute(RankId rank, std::span<const RunningTask> running,
   ShareSms(rates);
   if (settings_.mode == ContentionMode::kSm) return;
   ShareLinks(rates);
+  if (spec_.core_demand > 0) ShareCore(rates);
   ShareHbm(rates);
   SlowDown(rates);
 }
@@ -117,6 +118,18 @@ void Contention::ShareLinks(std::span<double> rates) {
       1, [](const Resident& r) { return r.receives ? r.kernel->network : 0; }, rates);
 }
 
+// Compute would have the core to itself; threads that carry bytes take their part, as much as a
+// fair scheduler gives them.
+void Contention::ShareCore(std::span<double> rates) {
+  Share(
+      1,
+      [&](const Resident& r) {
+        if (r.kernel->kind != TaskKind::kTransfer) return 1.0;
+        return r.kernel->sms == 0 ? spec_.core_demand * r.kernel->traffic : 0.0;
+      },
+      rates);
+}
+
 void Contention::ShareHbm(std::span<double> rates) {
   Share(
       spec_.hbm_ceiling, [](const Resident& r) { return r.kernel->hbm; }, rates);
@@ -125,9 +138,7 @@ void Contention::ShareHbm(std::span<double> rates) {
 // What is left: caches, crossbar, clock.
 void Contention::SlowDown(std::span<double> rates) const {
   double traffic = 0, memory = 0;
-  bool has_compute = false;
   for (std::size_t i = 0; i < resident_.size(); ++i) {
-    has_compute |= resident_[i].kernel->kind == TaskKind::kCompute;
     if (!resident_[i].moves_data) continue;
     traffic += resident_[i].kernel->traffic * rates[i];
     memory += resident_[i].kernel->memory * rates[i];
@@ -139,7 +150,6 @@ void Contention::SlowDown(std::span<double> rates) const {
     const KernelProfile& kernel = *resident_[i].kernel;
     if (kernel.kind == TaskKind::kTransfer) {
       rates[i] /= 1 + spec_.communication * memory;
-      if (has_compute && kernel.sms == 0) rates[i] /= 1 + spec_.core_sharing;
     } else {
       rates[i] /= 1 + kernel.slow_by_traffic * traffic;
       if (kernel.follows_clock) rates[i] *= clock;

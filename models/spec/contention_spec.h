@@ -18,9 +18,9 @@ struct ContentionSpec {
   double attention = 0.1;
   double memory = 0.5;         // of a kernel that saturates the HBM
   double communication = 0.2;  // of a collective, by compute that saturates the HBM
-  // Collectives that threads of the host carry (gloo) beside compute on the same cores: they take
-  // 1 + core_sharing times as long, and wait for their first time slice.
-  double core_sharing = 0;
+  // Collectives that threads carry (gloo) on the core that computes: what one at full rate takes of
+  // it, and how long it waits for its first time slice.
+  double core_demand = 0;
   Duration core_wait{};
   double hbm_ceiling = 0.92;   // fraction of hbm_bandwidth that all kernels share
   // Time of a nearly empty last wave of thread blocks over that of a full one.

@@ -53,11 +53,12 @@ std::string LayersText(const Profile& profile) {
 std::string JobText(const LiveStep& step, const LiveExperiment& experiment, const LiveLink& link,
                     const Profile& profile) {
   // An all_reduce of two ranks crosses the link four times (models/README.md, "gloo").
-  const std::string network = fmt::format("{{type: ethernet, bandwidth: {:.0f} B/s, latency: {}}}",
-                                          link.bandwidth, Seconds(link.latency / 4));
+  const std::string network =
+      fmt::format("{{type: ethernet, bandwidth: {:.0f} B/s, efficiency: 1, latency: {}}}",
+                  link.bandwidth, Seconds(link.latency / 4));
   // What the link carries is compared with the fastest that a rank's own link does: a hundredth of
   // it makes every transfer one at full rate.
-  const double own = link.slows_always ? link.bandwidth / 100 : link.bandwidth;
+  const double own = link.is_always_full ? link.bandwidth / 100 : link.bandwidth;
   return fmt::format(
              "# {0} over {1}: written from micro-measurements of both.\n"
              "name: \"{0} over {1}\"\n"
@@ -65,9 +66,8 @@ std::string JobText(const LiveStep& step, const LiveExperiment& experiment, cons
              "  base: cpu-core-gloo\n"
              "  intra_node: {{bandwidth: {2:.0f} B/s}}\n"
              "  network: {{name: \"{1}\", link: {3}}}\n"
-             "  gpu: {{contention: {{gemm: {4:.4f}, memory: {4:.4f}, core_sharing: {5:.4f}, "
-             "core_wait: {6}}}}}\n",
-             step.config, experiment.curve, own, network, link.slow_down, link.core_sharing,
+             "  gpu: {{contention: {{core_demand: {4:.4f}, core_wait: {5}}}}}\n",
+             step.config, experiment.curve, own, network, link.core_demand,
              Seconds(link.core_wait)) +
          fmt::format(
              "nodes: 2\n"
@@ -102,9 +102,10 @@ class CurvePredictor {
     curve.fitted = FitLink(sweep_, experiment, curve.config, smallest_);
     curve.job = JobText(steps[0], experiment, curve.fitted, ProfileOf(steps, experiment));
     const std::string file = fmt::format("{}/{}", curve.link, curve.config);
-    const JobSpec alone = LoadJobText(curve.job, file, {"plan.strategy=none"}, configs_).job;
-    const double no_sync = ToSeconds(TryJob(alone).step);
     JobSpec job = LoadJobText(curve.job, file, {}, configs_).job;
+    JobSpec alone = job;
+    alone.plan.strategy = "none";
+    const double no_sync = ToSeconds(TryJob(alone).step);
     for (LiveStep& step : steps) {
       job.plan.ddp.bucket_cap_mb = step.cap_mb;
       LivePrediction point;

@@ -103,12 +103,12 @@ class Report {
       for (const LivePrediction& point : curve.points) Add(point, &errors);
     }
     out << fmt::format("{:<46} {}", name, ErrorCells(errors));
-    if (!fitted->slows_always) {
+    if (!fitted->is_always_full) {
       out << fmt::format(
-          "  {:.2f} ms + bytes at {:.0f} MB/s (within {:.1f}%); compute +{:.0f}%, "
-          "transfer +{:.0f}% after {:.1f} ms",
+          "  {:.2f} ms + bytes at {:.0f} MB/s (within {:.1f}%); {:.0f}% of the core "
+          "after {:.1f} ms",
           fitted->latency * 1e3, fitted->bandwidth / 1e6, fitted->residual * 100,
-          fitted->slow_down * 100, fitted->core_sharing * 100, fitted->core_wait * 1e3);
+          fitted->core_demand * 100, fitted->core_wait * 1e3);
     }
     out << "\n";
   }
