@@ -22,6 +22,13 @@ const StructTable<ContentionSpec>& ContentionFields() {
       Field("core_wait", &C::core_wait,
             "what such a collective waits for a core when it begins beside compute: a time slice "
             "of the operating system"),
+      Field("transfer_on_compute", &C::transfer_on_compute,
+            "slow-down of every kernel beside a transfer that takes processor time (gloo, MPI), "
+            "whatever its rate; 0.1 is 10%")
+          .Range(0, 100),
+      Field("compute_on_transfer", &C::compute_on_transfer,
+            "slow-down of a transfer beside any kernel, whatever it does")
+          .Range(0, 100),
       Field("hbm_ceiling", &C::hbm_ceiling,
             "fraction of hbm_bandwidth that concurrent kernels share")
           .Range(0.01, 1),

@@ -52,10 +52,6 @@ std::string LayersText(const Profile& profile) {
 
 std::string JobText(const LiveStep& step, const LiveExperiment& experiment, const LiveLink& link,
                     const Profile& profile) {
-  // An all_reduce of two ranks crosses the link four times (models/README.md, "gloo").
-  const std::string network =
-      fmt::format("{{type: ethernet, bandwidth: {:.0f} B/s, efficiency: 1, latency: {}}}",
-                  link.bandwidth, Seconds(link.latency / 4));
   // What the link carries is compared with the fastest that a rank's own link does: a hundredth of
   // it makes every transfer one at full rate.
   const double own = link.is_always_full ? link.bandwidth / 100 : link.bandwidth;
@@ -65,10 +61,13 @@ std::string JobText(const LiveStep& step, const LiveExperiment& experiment, cons
              "hardware:\n"
              "  base: cpu-core-gloo\n"
              "  intra_node: {{bandwidth: {2:.0f} B/s}}\n"
-             "  network: {{name: \"{1}\", link: {3}}}\n"
+             "  network: {{name: \"{1}\", link: {{bandwidth: {3:.0f} B/s, efficiency: 1}}}}\n"
+             "  collective_curves:\n"
+             "    - {{backend: gloo, collective: all_reduce, ranks: 2, nodes: 2, latency: {6},\n"
+             "       bandwidth: {3:.0f} B/s, residual: {7:.4f}}}\n"
              "  gpu: {{contention: {{core_demand: {4:.4f}, core_wait: {5}}}}}\n",
-             step.config, experiment.curve, own, network, link.core_demand,
-             Seconds(link.core_wait)) +
+             step.config, experiment.curve, own, link.bandwidth, link.core_demand,
+             Seconds(link.core_wait), Seconds(link.latency), link.residual) +
          fmt::format(
              "nodes: 2\n"
              "gpus_per_node: 1\n"

@@ -75,6 +75,7 @@ struct HostWork {
   std::int32_t collective_calls = 0;  // through the framework, events included
   std::int32_t graph_launches = 0;    // CUDA graphs
   std::int32_t handovers = 0;         // event recorded on one stream -> kernel starts on the other
+  std::int64_t measured = 0;          // what a trace has besides, in picoseconds
   auto operator<=>(const HostWork&) const = default;
 };
 
