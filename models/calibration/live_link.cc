@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/calibration/error_statistics.h"
+#include "models/cost/measured_curve.h"
 #include "sim/base/diagnostics.h"
 
 namespace stepsim {
@@ -81,14 +82,49 @@ double SmallestOver(double step, double most, Function function) {
   return best;
 }
 
-// A collective of `bytes` beside compute on one core: what the core gives to whom, fairly shared.
+// The line, with knots where it misses what was measured by more than kMiss anywhere. A burst gets
+// none: what it lets through at once is not there on a busy link.
+constexpr double kMiss = 0.05;
+CollectiveCurve CurveOf(const std::vector<std::pair<double, double>>& points) {
+  const Line line = FitLine(points);
+  CollectiveCurve curve;
+  curve.nodes = 2;
+  curve.backend = "gloo";
+  curve.latency = DurationFromSeconds(line.latency);
+  curve.bandwidth = {1 / line.per_byte};
+  const auto largest_miss = [&] {
+    double miss = 0;
+    for (const auto& [bytes, seconds] : points) {
+      miss = std::max(miss, std::abs(CurveSeconds(curve, bytes) / seconds - 1));
+    }
+    return miss;
+  };
+  if (line.latency > 0 && largest_miss() > kMiss) {
+    for (const auto& [bytes, seconds] : points) {
+      curve.knots.push_back(
+          {Bytes{static_cast<std::int64_t>(bytes)}, DurationFromSeconds(seconds)});
+    }
+  }
+  std::vector<double> errors;
+  for (const auto& [bytes, seconds] : points) {
+    errors.push_back(std::abs(line.At(bytes) / seconds - 1));
+  }
+  curve.residual = Quantile(std::move(errors), 0.5);
+  curve.smallest = Bytes{static_cast<std::int64_t>(points.front().first)};
+  curve.largest = Bytes{static_cast<std::int64_t>(points.back().first)};
+  curve.points = static_cast<std::int64_t>(points.size());
+  return curve;
+}
+
+// A collective beside compute on one core: what the core gives to whom, fairly shared.
 struct Together {
   double transfer = 0;  // seconds
   double compute = 1;   // speed of what computes meanwhile
 };
-Together Beside(const Line& line, double bytes, double core_demand) {
-  const double alone = line.At(bytes);
-  const double demand = core_demand * line.per_byte * bytes / alone;
+Together Beside(const CollectiveCurve& curve, double bytes, double core_demand) {
+  const double alone = CurveSeconds(curve, bytes);
+  const double share = std::max(0.0, 1 - ToSeconds(curve.latency) / alone);
+  const double demand = core_demand * share;
   const double got = std::min(demand, std::max(0.5, 1 - demand));
   return {demand > got ? alone * demand / got : alone, 1 - got};
 }
@@ -96,11 +132,12 @@ Together Beside(const Line& line, double bytes, double core_demand) {
 // Matrix products beside collectives in a row: each waits for its turn, in which the products run
 // undisturbed, then transfers beside them. One demand has to explain both: how long the collectives
 // take and how slow the products are.
-void FitContention(const std::vector<LiveOverlap>& overlaps, const Line& line, LiveLink* link) {
+void FitContention(const std::vector<LiveOverlap>& overlaps, LiveLink* link) {
   const auto wait_with = [&](double demand) {
     std::vector<double> waits;
     for (const LiveOverlap& o : overlaps) {
-      waits.push_back(o.beside - Beside(line, static_cast<double>(o.bytes), demand).transfer);
+      waits.push_back(o.beside -
+                      Beside(link->curve, static_cast<double>(o.bytes), demand).transfer);
     }
     return std::max(0.0, Quantile(std::move(waits), 0.5));
   };
@@ -108,7 +145,7 @@ void FitContention(const std::vector<LiveOverlap>& overlaps, const Line& line, L
     const double wait = wait_with(demand);
     double error = 0;
     for (const LiveOverlap& o : overlaps) {
-      const Together together = Beside(line, static_cast<double>(o.bytes), demand);
+      const Together together = Beside(link->curve, static_cast<double>(o.bytes), demand);
       const double time = wait + together.transfer;
       const double work = wait + together.transfer * together.compute;
       error += std::abs(std::log(time / o.beside)) + std::abs(std::log(time / work / o.slow_down));
@@ -161,8 +198,10 @@ LiveLink FitLink(const LiveSweep& sweep, const LiveExperiment& experiment,
                  const std::string& config, double smallest) {
   LiveLink link;
   if (experiment.emulated_latency) {
-    link.latency = *experiment.emulated_latency;
-    link.bandwidth = *experiment.emulated_bandwidth;
+    link.curve.nodes = 2;
+    link.curve.backend = "gloo";
+    link.curve.latency = DurationFromSeconds(*experiment.emulated_latency);
+    link.curve.bandwidth = {*experiment.emulated_bandwidth};
     const auto factor = sweep.slow_downs.find(config);
     if (factor != sweep.slow_downs.end()) {
       link.core_demand = std::max(0.0, 1 - 1 / factor->second);
@@ -184,16 +223,9 @@ LiveLink FitLink(const LiveSweep& sweep, const LiveExperiment& experiment,
                              "curve of the link; there are: {}",
                              experiment.curve, smallest, fmt::join(known, ", ")));
   }
-  const Line line = FitLine(points);
-  link.latency = line.latency;
-  link.bandwidth = 1 / line.per_byte;
-  std::vector<double> errors;
-  for (const auto& [bytes, seconds] : points) {
-    errors.push_back(std::abs(line.At(bytes) / seconds - 1));
-  }
-  link.residual = Quantile(std::move(errors), 0.5);
+  link.curve = CurveOf(points);
   const auto overlaps = sweep.overlaps.find(experiment.curve);
-  if (overlaps != sweep.overlaps.end()) FitContention(overlaps->second, line, &link);
+  if (overlaps != sweep.overlaps.end()) FitContention(overlaps->second, &link);
   return link;
 }
 

@@ -4,7 +4,7 @@
 //
 //   const LiveExperiment run = ParseExperiment("veth_tbf_1g_1thread", "gpt8");
 //   const LiveLink link = FitLink(sweep, run, /*smallest=*/262144);
-//   // link.latency, link.bandwidth, link.core_wait, ...
+//   // link.curve.latency, link.curve.bandwidth, link.core_wait, ...
 //
 // Equations: models/README.md, "A live sweep".
 #pragma once
@@ -14,6 +14,7 @@
 #include <string>
 
 #include "models/calibration/live_sweep.h"
+#include "models/spec/calibration_spec.h"
 
 namespace stepsim {
 
@@ -30,12 +31,10 @@ struct LiveExperiment {
 LiveExperiment ParseExperiment(const std::string& link, const std::string& config);
 
 struct LiveLink {
-  double latency = 0;      // seconds of an all_reduce of 2 ranks that do not depend on its bytes
-  double bandwidth = 0;    // bytes/s
-  double core_demand = 0;  // of the core that computes, at full rate
+  CollectiveCurve curve;        // of an all_reduce of two ranks on two nodes
+  double core_demand = 0;       // of the core that computes, at full rate
   bool is_always_full = false;  // ... whatever the rate, while anything is in flight
   double core_wait = 0;         // seconds before it begins beside compute
-  double residual = 0;          // of the curve, median |error|
 };
 
 // `smallest`: bytes of the smallest bucket; shorter messages do not enter the fit (a token bucket

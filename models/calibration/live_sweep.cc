@@ -16,7 +16,8 @@ namespace stepsim {
 namespace {
 
 constexpr double kMicrosecond = 1e-6;
-constexpr double kMostSeconds = 1e5;
+constexpr double kLeastSeconds = 1e-12;
+constexpr double kMostSeconds = 1e4;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
 double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
@@ -125,14 +126,22 @@ class SweepReader {
 
   static std::string Name(CsvReader& reader, std::size_t row, std::string_view column) {
     const std::string_view text = reader.Text(row, column);
-    if (text.empty()) reader.Report(row, column, "found no name");
-    return std::string(text);
+    // They become parts of a job and of file names.
+    const bool is_name =
+        !text.empty() && text[0] != '.' && std::all_of(text.begin(), text.end(), [](char c) {
+          return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                 c == '_' || c == '.' || c == '-';
+        });
+    if (is_name) return std::string(text);
+    reader.Report(row, column,
+                  fmt::format("found '{}', allowed: letters, digits, '_', '.' and '-'", text));
+    return "none";
   }
 
   static double Seconds(CsvReader& reader, std::size_t row, std::string_view column) {
     const double seconds = reader.Positive(row, column).value_or(1) * kMicrosecond;
-    if (seconds <= kMostSeconds) return seconds;
-    reader.Report(row, column, "found more than 1e11 us");
+    if (seconds >= kLeastSeconds && seconds <= kMostSeconds) return seconds;
+    reader.Report(row, column, "found another time, allowed: 1e-6 to 1e10 us");
     return 1;
   }
 

@@ -50,11 +50,27 @@ std::string LayersText(const Profile& profile) {
   return text;
 }
 
+// In the words of a calibration (models/spec/calibration_spec.h).
+std::string CurveText(const CollectiveCurve& curve) {
+  std::string knots;
+  for (const CurveKnot& knot : curve.knots) {
+    knots += fmt::format("{}{{size: {} B, time: {}}}", knots.empty() ? "" : ", ", knot.size.value,
+                         Seconds(ToSeconds(knot.time)));
+  }
+  return fmt::format(
+      "{{backend: gloo, collective: all_reduce, ranks: 2, nodes: 2, latency: {},\n"
+      "       bandwidth: {:.0f} B/s, residual: {:.4f}, smallest: {} B, largest: {} B,\n"
+      "       knots: [{}]}}",
+      Seconds(ToSeconds(curve.latency)), curve.bandwidth.value, curve.residual,
+      curve.smallest.value, curve.largest.value, knots);
+}
+
 std::string JobText(const LiveStep& step, const LiveExperiment& experiment, const LiveLink& link,
                     const Profile& profile) {
+  const double bandwidth = link.curve.bandwidth.value;
   // What the link carries is compared with the fastest that a rank's own link does: a hundredth of
   // it makes every transfer one at full rate.
-  const double own = link.is_always_full ? link.bandwidth / 100 : link.bandwidth;
+  const double own = link.is_always_full ? bandwidth / 100 : bandwidth;
   return fmt::format(
              "# {0} over {1}: written from micro-measurements of both.\n"
              "name: \"{0} over {1}\"\n"
@@ -63,11 +79,10 @@ std::string JobText(const LiveStep& step, const LiveExperiment& experiment, cons
              "  intra_node: {{bandwidth: {2:.0f} B/s}}\n"
              "  network: {{name: \"{1}\", link: {{bandwidth: {3:.0f} B/s, efficiency: 1}}}}\n"
              "  collective_curves:\n"
-             "    - {{backend: gloo, collective: all_reduce, ranks: 2, nodes: 2, latency: {6},\n"
-             "       bandwidth: {3:.0f} B/s, residual: {7:.4f}}}\n"
-             "  gpu: {{contention: {{core_demand: {4:.4f}, core_wait: {5}}}}}\n",
-             step.config, experiment.curve, own, link.bandwidth, link.core_demand,
-             Seconds(link.core_wait), Seconds(link.latency), link.residual) +
+             "    - {4}\n"
+             "  gpu: {{contention: {{core_demand: {5:.4f}, core_wait: {6}}}}}\n",
+             step.config, experiment.curve, own, bandwidth, CurveText(link.curve), link.core_demand,
+             Seconds(link.core_wait)) +
          fmt::format(
              "nodes: 2\n"
              "gpus_per_node: 1\n"

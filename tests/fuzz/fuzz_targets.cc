@@ -11,6 +11,7 @@
 #include "models/calibration/collective_validation.h"
 #include "models/calibration/csv_table.h"
 #include "models/calibration/kernel_table.h"
+#include "models/calibration/live_link.h"
 #include "models/calibration/memory_table.h"
 #include "models/chakra/chakra_graph.h"
 #include "models/import/import_job.h"
@@ -144,6 +145,30 @@ void FuzzMeasuredTable(std::string_view bytes) {
           if (p.is_predicted && !(p.seconds > 0 && p.seconds < 1e30)) std::abort();
         }
       }
+    }
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().empty()) std::abort();
+  }
+}
+
+void FuzzLiveSweep(std::string_view bytes) {
+  constexpr std::string_view kBetween = "---\n";
+  try {
+    std::vector<CsvTable> tables;
+    while (tables.size() < 8) {
+      const std::size_t end = bytes.find(kBetween);
+      tables.push_back(
+          ParseCsv(bytes.substr(0, end), "fuzz.csv", {.max_bytes = 1 << 20, .max_columns = 64}));
+      if (end == std::string_view::npos) break;
+      bytes.remove_prefix(end + kBetween.size());
+    }
+    const LiveSweep sweep = ReadLiveSweep(tables);
+    for (std::size_t i = 0; i < std::min<std::size_t>(sweep.steps.size(), 16); ++i) {
+      const LiveStep& step = sweep.steps[i];
+      const LiveLink link = FitLink(sweep, ParseExperiment(step.link, step.config), step.config, 1);
+      const bool is_sound = link.curve.bandwidth.value > 0 && link.core_demand >= 0 &&
+                            link.core_demand <= 1 && link.core_wait >= 0;
+      if (!is_sound) std::abort();
     }
   } catch (const ConfigError& error) {
     if (error.diagnostics().empty()) std::abort();

@@ -25,6 +25,10 @@ void FuzzCsv(std::string_view bytes);
 // The bytes are a table of measured collectives: read, mapped to machines, fitted and predicted.
 void FuzzMeasuredTable(std::string_view bytes);
 
+// The bytes are the tables of a live bucket sweep, with a line "---" between two: read, and every
+// link fitted.
+void FuzzLiveSweep(std::string_view bytes);
+
 // The bytes are a table of published memory figures: read, and every row that can be is computed.
 void FuzzMemoryTable(std::string_view bytes);
 

@@ -78,16 +78,22 @@ class Report {
   ResultTable Rows() const {
     ResultTable table{{"link", "config", "bucket_cap_mb", "accumulation", "buckets", "measured_us",
                        "predicted_us", "error_pct", "measured_no_comm_us", "predicted_no_comm_us",
-                       "measured_exposed_us", "predicted_exposed_us", "exposed_error_pct"}};
+                       "measured_exposed_us", "predicted_exposed_us", "exposed_error_pct",
+                       "link_latency_us", "link_mb_per_s", "link_residual_pct", "core_demand_pct",
+                       "core_wait_us"}};
     for (const LiveCurve& curve : validation_.curves) {
       for (const LivePrediction& p : curve.points) {
-        table.rows.push_back({curve.link, curve.config, fmt::format("{:g}", p.step.cap_mb),
-                              fmt::format("{}", p.step.accumulation), fmt::format("{}", p.buckets),
-                              MicrosecondsText(p.step.seconds), MicrosecondsText(p.predicted),
-                              PercentText(p.error()), MicrosecondsText(p.step.seconds_no_sync),
-                              MicrosecondsText(p.predicted_no_sync),
-                              MicrosecondsText(p.measured_exposed()), MicrosecondsText(p.exposed()),
-                              PercentText(p.exposed_error())});
+        table.rows.push_back(
+            {curve.link, curve.config, fmt::format("{:g}", p.step.cap_mb),
+             fmt::format("{}", p.step.accumulation), fmt::format("{}", p.buckets),
+             MicrosecondsText(p.step.seconds), MicrosecondsText(p.predicted),
+             PercentText(p.error()), MicrosecondsText(p.step.seconds_no_sync),
+             MicrosecondsText(p.predicted_no_sync), MicrosecondsText(p.measured_exposed()),
+             MicrosecondsText(p.exposed()), PercentText(p.exposed_error()),
+             MicrosecondsText(ToSeconds(curve.fitted.curve.latency)),
+             fmt::format("{:.6g}", curve.fitted.curve.bandwidth.value / 1e6),
+             PercentText(curve.fitted.curve.residual), PercentText(curve.fitted.core_demand),
+             MicrosecondsText(curve.fitted.core_wait)});
       }
     }
     return table;
@@ -107,8 +113,8 @@ class Report {
       out << fmt::format(
           "  {:.2f} ms + bytes at {:.0f} MB/s (within {:.1f}%); {:.0f}% of the core "
           "after {:.1f} ms",
-          fitted->latency * 1e3, fitted->bandwidth / 1e6, fitted->residual * 100,
-          fitted->core_demand * 100, fitted->core_wait * 1e3);
+          ToSeconds(fitted->curve.latency) * 1e3, fitted->curve.bandwidth.value / 1e6,
+          fitted->curve.residual * 100, fitted->core_demand * 100, fitted->core_wait * 1e3);
     }
     out << "\n";
   }
