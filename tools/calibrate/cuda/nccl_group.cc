@@ -85,8 +85,11 @@ Communicator::Communicator(Peers& peers, int max_ctas)
 // After an error the other ranks may be gone: saying goodbye to them would wait for ever.
 Communicator::~Communicator() {
   if (comm_ == nullptr) return;
-  if (std::uncaught_exceptions() > exceptions_) return Abort();
-  Ignore(ncclCommDestroy(comm_));
+  if (std::uncaught_exceptions() > exceptions_) {
+    Abort();
+  } else {
+    Ignore(ncclCommDestroy(comm_));
+  }
 }
 
 void Communicator::Abort() {
