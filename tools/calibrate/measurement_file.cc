@@ -40,7 +40,7 @@ Json LoadFields(const CopyLoad& load) { return {{"kind", "copy"}, {"sms", load.s
 Json LoadFields(const CollectiveLoad& load) {
   Json json = {{"kind", "collective"}};
   json.update(Fields(load.collective));
-  if (load.is_polled) json["polled"] = true;
+  if (load.is_polled) json["polled"] = *load.is_polled;
   return json;
 }
 

@@ -40,7 +40,8 @@ std::string Text(const CollectiveTask& task) {
 std::string Text(const LaunchTask& task) { return std::string(ToString(task.op)); }
 std::string Text(const CopyLoad& load) { return fmt::format("a copy on {} SMs", load.sms); }
 std::string Text(const CollectiveLoad& load) {
-  return Text(load.collective) + (load.is_polled ? ", polled" : "");
+  if (!load.is_polled) return Text(load.collective);
+  return Text(load.collective) + (*load.is_polled ? ", polled" : ", not polled");
 }
 std::string Text(const InterferenceTask& task) {
   return Text(task.compute) + " beside " +

@@ -61,7 +61,8 @@ struct CopyLoad {
 struct CollectiveLoad {
   CollectiveTask collective;
   // CPU: does the computing thread ask the library between products how far it is?
-  bool is_polled = false;
+  // Unset: the device needs nobody's help.
+  std::optional<bool> is_polled;
 };
 
 struct InterferenceTask {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <vector>
@@ -29,7 +30,9 @@ class Launches : public Prepared {
         break;
     }
     // What a hop costs more than the same kernels one behind the other on one stream.
-    return {(HopSeconds(inner) - EmptySeconds(2 * inner)) / (2.0 * inner)};
+    const double more = (HopSeconds(inner) - EmptySeconds(2 * inner)) / (2.0 * inner);
+    constexpr double kLeast = 1e-9;  // less than events can tell
+    return {std::max(more, kLeast)};
   }
 
  private:

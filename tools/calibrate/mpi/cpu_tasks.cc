@@ -139,10 +139,14 @@ class Launches : public Prepared {
     for (int i = 0; i < inner; ++i) {
       const double begin = WallSeconds();
       if (op_ == LaunchOp::kEventHandover) {
-        one_.Submit([this] { two_.Submit([] {}); });
+        double end_of_one = 0, begin_of_two = 0;
+        one_.Submit([&] {
+          end_of_one = WallSeconds();
+          two_.Submit([&] { begin_of_two = WallSeconds(); });
+        });
         one_.Wait();
         two_.Wait();
-        seconds += WallSeconds() - begin;
+        seconds += begin_of_two - end_of_one;
       } else {
         one_.Submit([] {});
         if (op_ == LaunchOp::kKernelLaunch) seconds += WallSeconds() - begin;

@@ -116,7 +116,8 @@ class Beside : public Prepared {
     Synchronize();
     begin = WallSeconds();
     request = Start();
-    const int products = load_.is_polled ? RunPolled(&request) : RunAtLeast(alone / compute_alone);
+    const int products =
+        load_.is_polled.value_or(true) ? RunPolled(&request) : RunAtLeast(alone / compute_alone);
     const double compute_beside = (WallSeconds() - begin) / products;
     CheckMpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");  // at once, if it is done
     return {compute_alone, compute_beside, alone, WallSeconds() - begin};

@@ -18,9 +18,7 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-Measured One(MeasureTask task) {
-  return {std::move(task), {{2e-3, 1e-3, 4e-3}}, 7, 8, 2, {}, ""};
-}
+Measured One(MeasureTask task) { return {std::move(task), {{2e-3, 1e-3, 4e-3}}, 7, 8, 2, {}, ""}; }
 
 // 1..5 by numpy's default: the 10th percentile lies at 0.4 of the way from 1 to 2.
 TEST(Statistics, PercentilesBetweenNeighbours) {
@@ -36,9 +34,9 @@ TEST(MeasurementFile, LinesOfEachKind) {
   EXPECT_EQ(json::parse(MeasurementLine(One(GemmTask{1, 2, 3, "fp8"}))),
             json::parse(R"({"kind":"gemm","m":1,"n":2,"k":3,"dtype":"fp8","median_s":0.002,
                             "p10_s":0.001,"p90_s":0.004,"repeats":7})"));
-  EXPECT_EQ(json::parse(MeasurementLine(
-                One(CollectiveTask{CollectiveKind::kAllGather, 4096, true, 16}))),
-            json::parse(R"({"kind":"collective","op":"all_gather","bytes":4096,"in_place":true,
+  EXPECT_EQ(
+      json::parse(MeasurementLine(One(CollectiveTask{CollectiveKind::kAllGather, 4096, true, 16}))),
+      json::parse(R"({"kind":"collective","op":"all_gather","bytes":4096,"in_place":true,
                             "max_ctas":16,"ranks":8,"nodes":2,"median_s":0.002,"p10_s":0.001,
                             "p90_s":0.004,"repeats":7})"));
   EXPECT_EQ(json::parse(MeasurementLine(One(AttentionTask{1, 8, 64, 128, false, "bf16"})))["seq_k"],
@@ -104,11 +102,14 @@ Environment With(std::map<std::string, std::string> variables) {
 }
 
 TEST(LaunchContext, Torchrun) {
-  const LaunchContext context =
-      ReadLaunchContext(With({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"},
-                              {"MASTER_ADDR", "node0"}, {"MASTER_PORT", "1234"},
-                              {"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}),
-                        true);
+  const LaunchContext context = ReadLaunchContext(With({{"RANK", "5"},
+                                                        {"WORLD_SIZE", "8"},
+                                                        {"LOCAL_RANK", "1"},
+                                                        {"MASTER_ADDR", "node0"},
+                                                        {"MASTER_PORT", "1234"},
+                                                        {"OMPI_COMM_WORLD_RANK", "0"},
+                                                        {"OMPI_COMM_WORLD_SIZE", "1"}}),
+                                                  true);
   EXPECT_EQ(context.launcher, Launcher::kEnvironment);
   EXPECT_EQ(context.rank, 5);
   EXPECT_EQ(context.ranks, 8);
@@ -118,15 +119,17 @@ TEST(LaunchContext, Torchrun) {
 }
 
 TEST(LaunchContext, MpiWhereItWasBuilt) {
-  const auto environment = With({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"},
-                                 {"MASTER_ADDR", "here"}});
+  const auto environment =
+      With({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}, {"MASTER_ADDR", "here"}});
   EXPECT_EQ(ReadLaunchContext(environment, true).launcher, Launcher::kMpi);
   EXPECT_EQ(ReadLaunchContext(environment, false).launcher, Launcher::kEnvironment);
   EXPECT_EQ(ReadLaunchContext(With({}), true).ranks, 1);
   // A batch script has SLURM_PROCID too, but only srun starts several of us.
   EXPECT_EQ(ReadLaunchContext(With({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}), true).ranks, 1);
-  EXPECT_EQ(ReadLaunchContext(With({{"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "8"},
-                                    {"SLURM_LOCALID", "3"}, {"MASTER_ADDR", "n1"}}),
+  EXPECT_EQ(ReadLaunchContext(With({{"SLURM_PROCID", "3"},
+                                    {"SLURM_STEP_NUM_TASKS", "8"},
+                                    {"SLURM_LOCALID", "3"},
+                                    {"MASTER_ADDR", "n1"}}),
                               true)
                 .launcher,
             Launcher::kSlurm);
@@ -143,7 +146,8 @@ TEST(LaunchContext, MistakesAreNamed) {
   };
   EXPECT_THAT(message({{"RANK", "8"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "a"}}),
               HasSubstr("RANK: found '8', allowed: a whole number from 0 to 7"));
-  EXPECT_THAT(message({{"RANK", "0"}, {"WORLD_SIZE", "many"}}), HasSubstr("WORLD_SIZE: found 'many'"));
+  EXPECT_THAT(message({{"RANK", "0"}, {"WORLD_SIZE", "many"}}),
+              HasSubstr("WORLD_SIZE: found 'many'"));
   EXPECT_THAT(message({{"RANK", "0"}, {"WORLD_SIZE", "2"}}), HasSubstr("MASTER_ADDR: not set"));
 }
 
@@ -158,7 +162,8 @@ std::string MessageOf(const std::vector<std::string>& arguments) {
 }
 
 TEST(Options, MistakesAreNamed) {
-  EXPECT_THAT(MessageOf({"--backend", "cud"}), HasSubstr("allowed: cuda, mpi; did you mean 'cuda'?"));
+  EXPECT_THAT(MessageOf({"--backend", "cud"}),
+              HasSubstr("allowed: cuda, mpi; did you mean 'cuda'?"));
   EXPECT_THAT(MessageOf({"--only", "gemm,colective"}), HasSubstr("did you mean 'collective'?"));
   EXPECT_THAT(MessageOf({"--budget", "soon"}), HasSubstr("--budget: found 'soon'"));
   EXPECT_THAT(MessageOf({"--gemm", "1x2"}), HasSubstr("MxNxK"));
@@ -173,7 +178,14 @@ TEST(Command, MissingDeviceIsOneSentence) {
   const BackendRow row{"cuda", "GPUs", []() -> std::string { return "no driver is installed"; },
                        [](Peers&) -> std::unique_ptr<Backend> { return nullptr; }};
   std::ostringstream out, err;
-  const Program program{out, err, false, "", "", {&row, 1}, With({}), [] { return false; },
+  const Program program{out,
+                        err,
+                        false,
+                        "",
+                        "",
+                        {&row, 1},
+                        With({}),
+                        [] { return false; },
                         [](const std::string&) {}};
   EXPECT_EQ(RunCalibrate({}, program), kExitFailed);
   EXPECT_EQ(err.str(), "error: no driver is installed\n");

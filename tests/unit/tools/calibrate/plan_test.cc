@@ -125,9 +125,9 @@ batch: {micro_batch_size: 2, sequence_length: 16}
     }
     return false;
   };
-  EXPECT_TRUE(has(32, 64, 32));  // up: tokens x ffn x hidden
-  EXPECT_TRUE(has(32, 32, 64));  // down, and up's input gradient
-  EXPECT_TRUE(has(64, 32, 32));  // up's weight gradient
+  EXPECT_TRUE(has(32, 64, 32));   // up: tokens x ffn x hidden
+  EXPECT_TRUE(has(32, 32, 64));   // down, and up's input gradient
+  EXPECT_TRUE(has(64, 32, 32));   // up's weight gradient
   EXPECT_TRUE(has(32, 128, 32));  // the head
   ASSERT_EQ(shapes.attention.size(), 1U);
   EXPECT_EQ(Describe(shapes.attention[0]), "attention 2x8x16x4 bf16 causal");
