@@ -95,6 +95,7 @@ class Listener : public RunListener {
     watchdog_.Pat();
     if (file_ != nullptr) progress_.Show(number, Describe(task));
   }
+  void OnSample() override { watchdog_.Pat(); }
   void OnMeasured(const Measured& measured) override {
     if (file_ != nullptr) file_->Write(measured);
   }

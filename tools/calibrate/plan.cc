@@ -60,7 +60,9 @@ class PlanBuilder {
     for (const MemoryOp op : {MemoryOp::kCopy, MemoryOp::kAdd, MemoryOp::kNorm}) {
       const int later = op == MemoryOp::kCopy ? 0 : 1;
       for (std::size_t i = 0; i < sizes.size(); ++i) {
-        Add(MemoryTask{op, sizes[i]}, levels[i] + later);
+        // Three tensors of the size of the others' two.
+        const std::int64_t bytes = op == MemoryOp::kAdd ? sizes[i] / 2 * 3 : sizes[i];
+        Add(MemoryTask{op, bytes}, levels[i] + later);
       }
     }
   }
@@ -124,50 +126,6 @@ class PlanBuilder {
         }
         for (const bool is_polled : {true, false}) {
           Add(InterferenceTask{compute, CollectiveLoad{load, is_polled}}, at);
-        }
-      }
-      ++level;
-    }
-  }
-
-  void Collectives() {
-    if (ranks_ < 2) return;
-    const auto sizes = MessageSizes(4);
-    const auto levels = CoarseToFine(sizes.size());
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      for (const Flavour& flavour : kFlavours) {
-        Add(CollectiveTask{flavour.op, sizes[i], flavour.in_place, 0}, levels[i] + flavour.level);
-      }
-      if (!limits_.has_cta_limit) continue;
-      for (const int ctas : request_.max_ctas) {
-        Add(CollectiveTask{CollectiveKind::kAllReduce, sizes[i], true, ctas}, levels[i] + 2);
-      }
-    }
-  }
-
-  void Interference() {
-    const std::string type = types_.empty() ? "fp32" : types_.front();
-    const GemmTask compute =
-        request_.gemms.empty()
-            ? GemmTask{limits_.gemm_edge / 2, limits_.gemm_edge / 2, limits_.gemm_edge / 2, type}
-            : request_.gemms.front();
-    const auto loads = LoadSms();
-    const auto levels = CoarseToFine(loads.size());
-    for (std::size_t i = 0; i < loads.size(); ++i) {
-      Add(InterferenceTask{compute, CopyLoad{loads[i]}}, levels[i]);
-    }
-    if (ranks_ < 2) return;
-    std::vector<int> limits = {0};
-    if (limits_.has_cta_limit) {
-      limits.insert(limits.end(), request_.max_ctas.begin(), request_.max_ctas.end());
-    }
-    int level = 0;
-    for (const std::int64_t bytes : LoadMessages()) {
-      for (const int ctas : limits) {
-        for (int polled = limits_.has_polling ? 1 : 0; polled >= 0; --polled) {
-          const CollectiveTask load{CollectiveKind::kAllReduce, bytes, true, ctas};
-          Add(InterferenceTask{compute, CollectiveLoad{load, polled == 1}},
-              level + (ctas == 0 ? 0 : 1));
         }
       }
       ++level;

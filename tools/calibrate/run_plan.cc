@@ -14,9 +14,11 @@ constexpr int kMostInner = 256;
 constexpr int kFewestRepeats = 5;
 constexpr int kFewestOfSlow = 3;  // where a single sample takes longer than a task should
 constexpr int kMostRepeats = 200;
-constexpr int kWarmUps = 3;
+constexpr int kGrowth = 8;
+constexpr double kTick = 1e-9;
 constexpr double kUsualItem = 0.3;  // seconds of repeating one task
 constexpr double kLongestItem = 0.5, kShortestItem = 0.02;
+constexpr double kPatience = 2;     // times of a task that is slower than it seemed
 constexpr double kRepeating = 0.6;  // of a budget; the rest goes into preparing and warming up
 
 class Runner {
@@ -87,26 +89,26 @@ class Runner {
     backend_.Disturbance();  // what was before does not count
     const int inner = WarmUp(*ready);
     const int repeats = RepeatsFor(*ready, inner);
-    Measured measured{task, {}, repeats, peers_.ranks(), peers_.nodes(), {}, ""};
-    measured.columns = Repeat(*ready, inner, repeats, IsCollective(task), &measured.note);
+    Measured measured{task, {}, 0, peers_.ranks(), peers_.nodes(), {}, ""};
+    measured.columns = Repeat(*ready, inner, repeats, &measured);
     measured.facts = ready->Facts();
     if (const std::string late = backend_.Disturbance(); !late.empty()) measured.note = late;
     listener_.OnMeasured(measured);
     return true;
   }
 
-  // How often the work is repeated within a sample.
+  // How often the work is repeated within a sample: more and more often, until that takes long
+  // enough. In small steps, because the first ones may have been lucky.
   int WarmUp(Prepared& ready) {
     ready.Take(1);  // connections, lazy loading
-    const Sample second = ready.Take(1);
-    const double seconds = peers_.Max(*std::max_element(second.begin(), second.end()));
-    int inner = kMostInner;
-    if (seconds * kMostInner > kShortestSample) {
-      inner = static_cast<int>(std::ceil(kShortestSample / seconds));
+    for (int inner = 1;;) {
+      const double seconds = peers_.Max(ready.Take(inner).front() * inner);
+      listener_.OnSample();
+      if (seconds >= kShortestSample || inner == kMostInner) return inner;
+      const double wanted = std::ceil(inner * kShortestSample / std::max(seconds, kTick));
+      inner = static_cast<int>(
+          std::clamp<double>(wanted, inner + 1, std::min(kMostInner, kGrowth * inner)));
     }
-    const bool is_slow = seconds * inner * kWarmUps > item_s_;
-    for (int i = 0; i < (is_slow ? 1 : kWarmUps); ++i) ready.Take(inner);
-    return inner;
   }
 
   int RepeatsFor(Prepared& ready, int inner) {
@@ -118,18 +120,23 @@ class Runner {
     return std::clamp(static_cast<int>(item_s_ / seconds), fewest, kMostRepeats);
   }
 
-  std::vector<Spread> Repeat(Prepared& ready, int inner, int repeats, bool is_collective,
-                             std::string* note) {
+  std::vector<Spread> Repeat(Prepared& ready, int inner, int repeats, Measured* measured) {
+    const bool is_collective = IsCollective(measured->task);
     std::vector<std::vector<double>> values;
+    const double begin = options_.seconds();
     for (int i = 0; i < repeats; ++i) {
       const Sample sample = ready.Take(inner);
-      if (i == repeats / 2) *note = backend_.Disturbance();
+      listener_.OnSample();
+      if (i == repeats / 2) measured->note = backend_.Disturbance();
       values.resize(sample.size());
       for (std::size_t column = 0; column < sample.size(); ++column) {
         const double value = is_collective ? peers_.Max(sample[column]) : sample[column];
         values[column].push_back(value);
       }
+      const double elapsed = peers_.Max(options_.seconds() - begin);
+      if (i + 1 >= kFewestOfSlow && elapsed > kPatience * item_s_) break;
     }
+    measured->repeats = static_cast<int>(values.front().size());
     std::vector<Spread> columns;
     for (auto& column : values) columns.push_back(Summarize(std::move(column)));
     return columns;

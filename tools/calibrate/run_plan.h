@@ -20,11 +20,12 @@ struct RunOptions {
   std::function<bool()> is_interrupted;  // on this rank
 };
 
-// Where results and progress go; rank 0 alone has something to do here.
+// Where results and progress go; rank 0 alone writes something.
 class RunListener {
  public:
   virtual ~RunListener() = default;
   virtual void OnStart(std::size_t /*number*/, const MeasureTask& /*task*/) {}
+  virtual void OnSample() {}  // on every rank: it goes on
   virtual void OnMeasured(const Measured& /*measured*/) {}
   virtual void OnRefused(const MeasureTask& /*task*/, const std::string& /*reason*/) {}
 };

@@ -52,10 +52,12 @@ class Launches : public Prepared {
   }
 
   double HopSeconds(int inner) const {
-    return StreamTimer(one_).Time(inner, [this] {
+    constexpr int kCalls = 6;
+    const auto there_and_back = [this] {
       Hop(one_, two_, there_);
       Hop(two_, one_, back_);
-    });
+    };
+    return StreamTimer(one_).Time(inner, there_and_back, kCalls);
   }
 
   static void Hop(const Stream& from, const Stream& to, const Event& event) {
@@ -87,8 +89,11 @@ class Memory : public Prepared {
   explicit Memory(const MemoryTask& task) : op_(task.op) {
     constexpr std::size_t kMultiple = kNormWidth * kElement;
     const std::size_t tensors = task.op == MemoryOp::kAdd ? 3 : 2;
-    bytes_ = static_cast<std::size_t>(task.bytes) / tensors / kMultiple * kMultiple;
-    if (bytes_ == 0) throw CannotMeasure("is less than one row");
+    bytes_ = static_cast<std::size_t>(task.bytes) / tensors;
+    if (bytes_ == 0 || static_cast<std::size_t>(task.bytes) % (tensors * kMultiple) != 0) {
+      throw CannotMeasure(fmt::format("found {} bytes, allowed: a multiple of {}", task.bytes,
+                                      tensors * kMultiple));
+    }
     const std::size_t sets = SetsBeyondCache(bytes_ * tensors);
     for (std::size_t i = 0; i < sets * tensors; ++i) {
       tensors_.emplace_back(bytes_);

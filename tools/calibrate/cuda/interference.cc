@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kTries = 4;
 constexpr double kLonger = 1.6;  // what must outlast the other one, before it is known how long
+constexpr double kProducts = 4;  // the load's time in these: it waits for blocks of one to leave
 constexpr double kMostUnits = 4096;
 
 // What runs beside the product, in units.
@@ -34,14 +35,14 @@ class CopyOnSmsLoad : public Load {
     CheckCuda(PrepareCopyOnSms(), "cudaFuncSetAttribute");
   }
   void Enqueue(int units, const Stream& stream) override {
-    CheckCuda(CopyOnSms(from_.data(), to_.data(), kBuffer, kUnit * static_cast<std::size_t>(units),
-                        sms_, stream.get()),
+    const auto bytes = kUnit * static_cast<std::size_t>(sms_) * static_cast<std::size_t>(units);
+    CheckCuda(CopyOnSms(from_.data(), to_.data(), kBuffer, bytes, sms_, stream.get()),
               "copy kernel on SMs");
   }
 
  private:
   static constexpr std::size_t kBuffer = 256 << 20;  // larger than any L2 cache
-  static constexpr std::size_t kUnit = 16 << 20;     // bytes moved
+  static constexpr std::size_t kUnit = 16 << 20;     // bytes moved by each SM
   int sms_;
   DeviceMemory from_, to_;
 };
@@ -68,26 +69,17 @@ class Interference : public Prepared {
                std::unique_ptr<Load> load)
       : peers_(peers), gemm_(handle, compute), load_(std::move(load)) {}
 
+  // The ranks must enqueue equally many collectives: they agree on every count.
   Sample Take(int inner) override {
     const double compute_alone = Compute(inner);
-    const double load_alone = LoadAlone(1);
-    // The ranks must enqueue equally many collectives.
-    double units = peers_.Max(Units(kLonger * compute_alone * inner / load_alone));
-    double compute_beside = 0;
-    for (int i = 0; i < kTries; ++i, units = std::min(2 * units, kMostUnits)) {
-      const Overlap overlap = ComputeBeside(inner, static_cast<int>(units));
-      compute_beside = overlap.seconds / inner;
-      if (peers_.Max(overlap.is_whole ? 0 : 1) == 0) break;
-      is_partial_ = i + 1 == kTries;
-    }
-    double products = peers_.Max(Units(kLonger * load_alone / compute_alone)) + 1;
-    double load_beside = 0;
-    for (int i = 0; i < kTries; ++i, products = std::min(2 * products, kMostUnits)) {
-      const Overlap overlap = LoadBeside(static_cast<int>(products));
-      load_beside = overlap.seconds;
-      if (peers_.Max(overlap.is_whole ? 0 : 1) == 0) break;
-      is_partial_ = i + 1 == kTries;
-    }
+    const int turns = Agreed(kProducts * compute_alone / LoadAlone(1), 1);
+    const double load_alone = LoadAlone(turns) / turns;
+    units_ = Agreed(kLonger * compute_alone * inner / load_alone, units_);
+    products_ = Agreed(kLonger * load_alone * turns / compute_alone, products_);
+    const double compute_beside =
+        UntilWhole(&units_, [&](int units) { return ComputeBeside(inner, units); }) / inner;
+    const double load_beside =
+        UntilWhole(&products_, [&](int products) { return LoadBeside(products, turns); }) / turns;
     return {compute_alone, compute_beside, load_alone, load_beside};
   }
 
@@ -102,7 +94,24 @@ class Interference : public Prepared {
     bool is_whole;  // the other one ran all the time
   };
 
-  static double Units(double ratio) { return std::clamp(std::ceil(ratio), 1.0, kMostUnits); }
+  int Agreed(double ratio, int least) {
+    const double wanted = std::clamp(std::ceil(ratio), 1.0, kMostUnits);
+    return static_cast<int>(peers_.Max(std::max(wanted, static_cast<double>(least))));
+  }
+
+  // Makes the longer one longer until it outlasts the shorter one on every rank.
+  template <class Measure>
+  double UntilWhole(int* count, const Measure& measure) {
+    for (int tries = 1;; ++tries) {
+      const Overlap overlap = measure(*count);
+      if (peers_.Max(overlap.is_whole ? 0 : 1) == 0) return overlap.seconds;
+      if (tries == kTries || *count > kMostUnits / 2) {
+        is_partial_ = true;
+        return overlap.seconds;
+      }
+      *count *= 2;
+    }
+  }
 
   double Compute(int inner) {
     return StreamTimer(compute_stream_).Time(inner, [this] { gemm_.Enqueue(compute_stream_); }) /
@@ -134,13 +143,13 @@ class Interference : public Prepared {
                 SecondsBetween(compute_end_, load_end_) >= 0};
   }
 
-  Overlap LoadBeside(int products) {
+  Overlap LoadBeside(int products, int units) {
     compute_begin_.Record(compute_stream_);
     for (int i = 0; i < products; ++i) gemm_.Enqueue(compute_stream_);
     compute_end_.Record(compute_stream_);
     HoldFor(1, load_stream_);
     load_begin_.Record(load_stream_);
-    load_->Enqueue(1, load_stream_);
+    load_->Enqueue(units, load_stream_);
     load_end_.Record(load_stream_);
     load_->Await(load_end_);
     compute_end_.Wait();
@@ -155,6 +164,7 @@ class Interference : public Prepared {
   Event compute_begin_, compute_end_, load_begin_, load_end_;
   LtGemm gemm_;
   std::unique_ptr<Load> load_;
+  int units_ = 1, products_ = 1;  // of the longer one; grow as samples need it
   bool is_partial_ = false;
 };
 

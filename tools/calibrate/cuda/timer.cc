@@ -13,8 +13,8 @@ void HoldFor(int calls, const Stream& stream) {
   CheckCuda(Hold(std::clamp(needed, kLeast, kMost), stream.get()), "hold kernel");
 }
 
-double StreamTimer::Time(int count, const std::function<void()>& enqueue) const {
-  HoldFor(count, stream_);
+double StreamTimer::Time(int count, const std::function<void()>& enqueue, int calls_in_each) const {
+  HoldFor(count * calls_in_each, stream_);
   begin_.Record(stream_);
   for (int i = 0; i < count; ++i) enqueue();
   end_.Record(stream_);

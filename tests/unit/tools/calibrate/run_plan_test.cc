@@ -71,12 +71,12 @@ std::vector<PlannedTask> Gemms(int count) {
   return plan;
 }
 
-struct Run {
+struct Rig {
   FakeBackend backend;
   AlonePeers alone;
   Collector collector;
   RunOptions options;
-  Run() {
+  Rig() {
     options.seconds = [this] { return backend.now; };
     options.is_interrupted = [] { return false; };
   }
@@ -86,7 +86,7 @@ struct Run {
 };
 
 TEST(RunPlan, MeasuresEverything) {
-  Run run;
+  Rig run;
   const auto plan = Gemms(3);
   const RunOutcome outcome = run.Of(plan);
   EXPECT_EQ(outcome.end, RunEnd::kComplete);
@@ -100,7 +100,7 @@ TEST(RunPlan, MeasuresEverything) {
 }
 
 TEST(RunPlan, BudgetEndsItAndSaysWhatIsMissing) {
-  Run run;
+  Rig run;
   run.options.budget_s = 1;
   run.backend.seconds_per_call = 10e-3;  // so that 100 tasks of 10 calls cannot be done
   const auto plan = Gemms(100);
@@ -116,7 +116,7 @@ TEST(RunPlan, BudgetEndsItAndSaysWhatIsMissing) {
 }
 
 TEST(RunPlan, InterruptKeepsWhatIsDone) {
-  Run run;
+  Rig run;
   run.options.is_interrupted = [&run] { return run.collector.measured.size() == 2; };
   const auto plan = Gemms(5);
   const RunOutcome outcome = run.Of(plan);
@@ -126,7 +126,7 @@ TEST(RunPlan, InterruptKeepsWhatIsDone) {
 }
 
 TEST(RunPlan, AnotherRanksInterruptCounts) {
-  Run run;
+  Rig run;
   TwoPeers peers;
   peers.other = static_cast<double>(RunEnd::kInterrupted);
   EXPECT_EQ(run.Of(Gemms(2), &peers).end, RunEnd::kInterrupted);
@@ -134,7 +134,7 @@ TEST(RunPlan, AnotherRanksInterruptCounts) {
 }
 
 TEST(RunPlan, RefusedTasksAreNamedAndTheRestGoesOn) {
-  Run run;
+  Rig run;
   run.backend.refused = "gemm 2x2x2 bf16";
   const RunOutcome outcome = run.Of(Gemms(3));
   EXPECT_EQ(outcome.refused, 1U);
@@ -143,14 +143,14 @@ TEST(RunPlan, RefusedTasksAreNamedAndTheRestGoesOn) {
 }
 
 TEST(RunPlan, FailuresEndIt) {
-  Run run;
+  Rig run;
   run.backend.broken = "gemm 2x2x2 bf16";
   EXPECT_THROW(run.Of(Gemms(3)), MeasureError);
   EXPECT_EQ(run.collector.measured.size(), 1U);  // is in the file already
 }
 
 TEST(RunPlan, ShortWorkIsRepeatedWithinASample) {
-  Run run;
+  Rig run;
   run.backend.seconds_per_call = 1e-6;
   run.Of(Gemms(1));
   // 200 us per sample at 1 us: 200 repetitions of it; two calls before, to find that out.
@@ -159,7 +159,7 @@ TEST(RunPlan, ShortWorkIsRepeatedWithinASample) {
 }
 
 TEST(RunPlan, SlowestRankCountsForCollectivesOnly) {
-  Run run;
+  Rig run;
   TwoPeers peers;
   const std::vector<PlannedTask> plan = {{CollectiveTask{CollectiveKind::kAllReduce, 1024}, 0}};
   // The other rank never wants to stop (0) but is slower once a collective is timed.
@@ -174,7 +174,7 @@ TEST(RunPlan, SlowestRankCountsForCollectivesOnly) {
 }
 
 TEST(RunPlan, DisturbancesAreNoted) {
-  Run run;
+  Rig run;
   run.backend.disturbance = "throttled: power cap";
   run.Of(Gemms(1));
   EXPECT_EQ(run.collector.measured.at(0).note, "throttled: power cap");
