@@ -75,7 +75,7 @@ void Contention::ShareSms(std::span<double> rates) {
   }
   const double most = demands_.empty() ? sms_ : std::max(sms_ - 1, sms_ / 2);
   const double collective_rate = held > most ? most / held : 1;
-  ShareMaxMin(sms_ - std::min(held, most), demands_);
+  ShareMaxMin(sms_ - std::min(held * spec_.sm_loss, most), demands_);
   std::size_t next = 0;
   for (std::size_t i = 0; i < resident_.size(); ++i) {
     const KernelProfile& kernel = *resident_[i].kernel;

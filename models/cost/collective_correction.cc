@@ -106,8 +106,9 @@ std::vector<CollectivePoint> PointsFor(const HardwareSpec& hardware, CollectiveO
       points.push_back(point);
     }
   }
-  std::sort(points.begin(), points.end(),
-            [](const CollectivePoint& a, const CollectivePoint& b) { return a.size < b.size; });
+  std::stable_sort(
+      points.begin(), points.end(),
+      [](const CollectivePoint& a, const CollectivePoint& b) { return a.size < b.size; });
   // Two measurements of one size: the first one holds.
   points.erase(std::unique(points.begin(), points.end(),
                            [](const CollectivePoint& a, const CollectivePoint& b) {

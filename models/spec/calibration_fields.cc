@@ -13,6 +13,8 @@ const StructTable<CurveKnot>& KnotFields() {
   return table;
 }
 
+}  // namespace
+
 const StructTable<FitRecord>& FitRecordFields() {
   using F = FitRecord;
   static const StructTable<F> table{
@@ -27,8 +29,6 @@ const StructTable<FitRecord>& FitRecordFields() {
   };
   return table;
 }
-
-}  // namespace
 
 const StructTable<CollectiveCurve>& CurveFields() {
   using C = CollectiveCurve;

@@ -12,7 +12,15 @@
 
 namespace stepsim {
 
-enum class ConfigKind { kHardware, kNetworks, kModels, kJobs, kCollectives, kCalibrations, kSweeps };
+enum class ConfigKind {
+  kHardware,
+  kNetworks,
+  kModels,
+  kJobs,
+  kCollectives,
+  kCalibrations,
+  kSweeps
+};
 
 std::string_view FolderOf(ConfigKind kind);  // "hardware", "networks", ...
 

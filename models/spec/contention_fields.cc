@@ -32,6 +32,9 @@ const StructTable<ContentionSpec>& ContentionFields() {
       Field("hbm_ceiling", &C::hbm_ceiling,
             "fraction of hbm_bandwidth that concurrent kernels share")
           .Range(0.01, 1),
+      Field("sm_loss", &C::sm_loss,
+            "SMs that compute loses for each one that a collective or a copy holds")
+          .Range(0, 10),
       Field("partial_wave", &C::partial_wave,
             "time of a nearly empty last wave of thread blocks over that of a full one")
           .Range(0, 1),

@@ -26,7 +26,9 @@ struct ContentionSpec {
   // transfer, and of a transfer beside compute.
   double transfer_on_compute = 0;
   double compute_on_transfer = 0;
-  double hbm_ceiling = 0.92;   // fraction of hbm_bandwidth that all kernels share
+  double hbm_ceiling = 0.92;  // fraction of hbm_bandwidth that all kernels share
+  // SMs that compute loses for each that a collective or a copy holds.
+  double sm_loss = 1;
   // Time of a nearly empty last wave of thread blocks over that of a full one.
   double partial_wave = 0.55;
 

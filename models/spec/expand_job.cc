@@ -168,6 +168,7 @@ void LayCalibration(ExpandedJob& job, Diagnostics& diagnostics) {
   if (hardware != nullptr && !job.hardware.IsNull()) {
     ConfigNode overlay = *hardware;
     JoinList(overlay, &job.hardware, "collective_curves", false);
+    JoinList(overlay, &job.hardware, "calibration", false);
     if (ConfigEntry* gpu = overlay.Find("gpu")) {
       JoinList(gpu->value, job.hardware.FindValue("gpu"), "gemm", true);
     }

@@ -34,6 +34,7 @@ struct GpuSpec {
   double attention_efficiency = 1;  // fused attention, forward and backward
   AttentionCurve attention;
   double memory_efficiency = 1;  // reached fraction of hbm_bandwidth, memory-bound kernels
+  double memory_residual = 0;    // median |error| of memory-bound kernels; 0: unknown
   Duration kernel_latency{};     // fixed time of a kernel on the device
   ContentionSpec contention;     // what kernels cost each other
 };

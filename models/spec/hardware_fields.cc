@@ -42,6 +42,9 @@ const StructTable<GpuSpec>& GpuFields() {
       Field("memory_efficiency", &GpuSpec::memory_efficiency,
             "reached fraction of hbm_bandwidth in memory-bound kernels")
           .Range(0.001, 1),
+      Field("memory_residual", &GpuSpec::memory_residual,
+            "median |error| of memory-bound kernels by these values; 0: unknown")
+          .Range(0, 10),
       Field("kernel_latency", &GpuSpec::kernel_latency, "fixed time of every kernel on the device"),
       Field("contention", &GpuSpec::contention, ContentionFields(),
             "what kernels cost each other that run at the same time"),

@@ -191,6 +191,14 @@ void NoteLayersWithoutEffect(const JobSpec& job, const JobLayers& layers, FieldR
   notes.push_back(fmt::format("without effect in this job: {}", fmt::join(without, ", ")));
 }
 
+// What a calibration says without effect in this job is no mistake.
+void ForgetGiven(std::string_view above, const std::string& file, FieldReading& reading) {
+  for (auto it = reading.given.begin(); it != reading.given.end();) {
+    const bool is_it = it->second.file == file && IsAtOrBelow(it->first, above);
+    it = is_it ? reading.given.erase(it) : std::next(it);
+  }
+}
+
 // What was fitted over one profile need not fit over another.
 void WarnOfOtherBase(const JobSpec& job, std::vector<std::string>& warnings) {
   const CalibrationSpec& calibration = job.calibration;
@@ -223,6 +231,7 @@ ResolvedJob Resolve(ConfigNode root, const std::string& file_name, const JobLaye
   }
   if (!expanded.calibration.IsNull()) {
     ReadStruct(expanded.calibration, CalibrationFields(), "calibration", job.calibration, reading);
+    ForgetGiven("host", expanded.calibration.place.file, reading);
   }
   try {
     job.collectives.correction_table = inline_corrections

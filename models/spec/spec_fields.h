@@ -18,6 +18,7 @@ inline constexpr std::array kIterationNames = {
 const StructTable<ContentionSpec>& ContentionFields();
 const StructTable<CollectivePoint>& PointFields();
 const StructTable<CollectiveCurve>& CurveFields();
+const StructTable<FitRecord>& FitRecordFields();
 const StructTable<CalibrationSpec>& CalibrationFields();  // configs/calibration/*.yaml
 const StructTable<CollectiveModelSpec>& CollectiveModelFields();
 const StructTable<CollectiveCorrections>& CorrectionFields();  // configs/collectives/*.yaml
