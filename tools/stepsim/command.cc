@@ -44,6 +44,8 @@ constexpr std::array kCommands = {
     Command{"chakra", "how long do recorded execution traces take on another machine",
             "stepsim chakra step.0.et step.1.et --hardware dgx-h100 --gpus-per-node 2",
             AddChakraCommand},
+    Command{"compare", "where do a prediction and a profile of the real step part",
+            "stepsim compare my_job.yaml rank0.json.gz --tolerance 10%", AddCompareCommand},
     Command{"list", "what exists: hardware, networks, models, jobs, metrics, writers, ...",
             "stepsim list hardware", AddListCommand},
     Command{"describe", "one field or metric: meaning, unit, default, range",
