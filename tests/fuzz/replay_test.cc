@@ -55,6 +55,9 @@ TEST(FuzzReplay, Corpus) {
   const std::vector<fs::path> conditions = FilesIn("corpus/condition");
   ASSERT_FALSE(conditions.empty());
   for (const fs::path& path : conditions) EXPECT_NO_THROW(FuzzCondition(ReadFile(path))) << path;
+  const std::vector<fs::path> traces = FilesIn("corpus/trace");
+  ASSERT_FALSE(traces.empty());
+  for (const fs::path& path : traces) EXPECT_NO_THROW(FuzzTrace(ReadFile(path))) << path;
   for (const fs::path& path : jobs) EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
   for (const fs::path& path : models) EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
 }
@@ -68,6 +71,7 @@ TEST(FuzzReplay, FormerCrashes) {
     EXPECT_NO_THROW(FuzzImport(ReadFile(path))) << path;
     EXPECT_NO_THROW(FuzzSchedule(ReadFile(path))) << path;
     EXPECT_NO_THROW(FuzzCondition(ReadFile(path))) << path;
+    EXPECT_NO_THROW(FuzzTrace(ReadFile(path))) << path;
   }
 }
 
