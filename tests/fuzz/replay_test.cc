@@ -35,11 +35,17 @@ struct Target {
   void (*run)(std::string_view bytes);
 };
 constexpr Target kTargets[] = {
-    {"chakra", FuzzChakra},          {"condition", FuzzCondition},
-    {"config", FuzzConfig},          {"csv", FuzzCsv},
-    {"hf_config", FuzzHfConfig},     {"import", FuzzImport},
-    {"measured", FuzzMeasuredTable}, {"memory", FuzzMemoryTable},
-    {"schedule", FuzzSchedule},      {"toml", FuzzToml},
+    {"chakra", FuzzChakra},
+    {"condition", FuzzCondition},
+    {"config", FuzzConfig},
+    {"csv", FuzzCsv},
+    {"hf_config", FuzzHfConfig},
+    {"import", FuzzImport},
+    {"measured", FuzzMeasuredTable},
+    {"memory", FuzzMemoryTable},
+    {"schedule", FuzzSchedule},
+    {"toml", FuzzToml},
+    {"trace", FuzzTrace},
 };
 
 TEST(FuzzReplay, Corpus) {

@@ -41,6 +41,8 @@ constexpr std::array kCommands = {
     Command{"schedule",
             "in which order do a pipeline's micro-batches run, and how large is the bubble",
             "stepsim schedule zbv --stages 4 --microbatches 8", AddScheduleCommand},
+    Command{"trace", "what did a profiler see: the account of a measured step, rank by rank",
+            "stepsim trace rank0.json.gz rank1.json.gz --export measured.json", AddTraceCommand},
     Command{"chakra", "how long do recorded execution traces take on another machine",
             "stepsim chakra step.0.et step.1.et --hardware dgx-h100 --gpus-per-node 2",
             AddChakraCommand},

@@ -50,6 +50,7 @@ void AddTuneCommand(CLI::App& app, const Session& session);
 void AddCostCommand(CLI::App& app, const Session& session);
 void AddValidateCommand(CLI::App& app, const Session& session);
 void AddScheduleCommand(CLI::App& app, const Session& session);
+void AddTraceCommand(CLI::App& app, const Session& session);
 void AddChakraCommand(CLI::App& app, const Session& session);
 void AddCompareCommand(CLI::App& app, const Session& session);
 void AddListCommand(CLI::App& app, const Session& session);
