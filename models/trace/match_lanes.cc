@@ -41,8 +41,10 @@ std::map<CallKey, std::size_t> KeysOf(const Lane& lane) {
   return keys;
 }
 
+// In an exchange of all with all each rank may send another amount.
 bool IsSameCall(const LaneCall& a, const LaneCall& b) {
-  return a.op == b.op && a.bytes == b.bytes && a.dtype == b.dtype;
+  if (a.op != b.op || a.dtype != b.dtype) return false;
+  return a.bytes == b.bytes || a.op == CollectiveOp::kAllToAll;
 }
 
 template <class T>

@@ -21,6 +21,7 @@
 #include "models/pipeline/schedule_csv.h"
 #include "models/spec/config_source.h"
 #include "models/spec/load_job.h"
+#include "models/trace/measured_run.h"
 #include "sim/base/diagnostics.h"
 #include "sim/config/condition.h"
 #include "sim/config/read_toml.h"
@@ -228,6 +229,18 @@ void FuzzCondition(std::string_view bytes) {
     condition.DescribeValues(values);
   } catch (const ConfigError& error) {
     if (error.diagnostics().size() != 1) std::abort();
+  }
+}
+
+void FuzzTrace(std::string_view bytes) {
+  try {
+    // Twice: two ranks with the same calls.
+    const MeasuredRun run = ReadTraceTexts({{"a.json", bytes}, {"b.json", bytes}}, {});
+    const RunReporter reporter(run);
+    reporter.Report(ChooseStep(run, {StepChoice::Kind::kAll}));
+    reporter.Report(ChooseStep(run, {}));
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().empty()) std::abort();
   }
 }
 

@@ -42,4 +42,7 @@ void FuzzChakra(std::string_view bytes);
 // The bytes are a condition: read, and judged with and without values.
 void FuzzCondition(std::string_view bytes);
 
+// The bytes are one or several traces of a profiler: read, and every step accounted for.
+void FuzzTrace(std::string_view bytes);
+
 }  // namespace stepsim

@@ -41,6 +41,8 @@ LAYERS = {
                            "models/workload", "models/memory", "models/cost", "models/contention"),
     "models/chakra": (*SPEC, "sim/config", "sim/graph"),
     "models/trace": (*SPEC, "sim/graph", "sim/timeline", "sim/engine", "sim/metrics"),
+    "models/compare": (*SPEC, "sim/graph", "sim/timeline", "sim/engine", "sim/metrics",
+                       "models/trace"),
     "models": (*SIM, "models/*"),
     "models/study": (*SIM, "models", "models/*"),
     "tools": (*SIM, "models", "models/*", "tools/*"),
