@@ -40,6 +40,7 @@ LAYERS = {
     "models/calibration": (*SPEC, "sim/config", "sim/graph", "models/topology", "models/cost",
                            "models/memory"),
     "models": (*SIM, "models/*"),
+    "models/validation": (*SIM, "models", "models/*"),
     "models/study": (*SIM, "models", "models/*"),
     "tools": (*SIM, "models", "models/*", "tools/*"),
     "tests": (*SIM, "models", "models/*", "tools", "tools/*", "tests/*"),

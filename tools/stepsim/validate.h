@@ -4,13 +4,14 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tools/stepsim/command.h"
 
 namespace stepsim {
 
 struct ValidateOptions {
-  std::string kind;  // "collectives", "kernels", "memory"
+  std::string kind;  // "collectives", "kernels", "memory", "steps"
   std::string table;
   std::string calibrate = "none";
   std::string leave_one_out;  // "", "system" (collectives), "shape" (kernels)
@@ -19,6 +20,10 @@ struct ValidateOptions {
   std::string export_path;
   std::string fit_path;
   std::optional<double> most_median;  // percent; memory
+  // steps
+  std::string where;            // "": all rows
+  std::vector<std::string> by;  // columns
+  std::size_t jobs = 0;         // threads; 0: all
 };
 
 constexpr std::size_t kWorst = 10;  // points that a report names
@@ -33,6 +38,7 @@ std::string ReadTable(const std::string& path);
 void ValidateCollectives(const ValidateOptions& options, const Session& session);
 void ValidateKernels(const ValidateOptions& options, const Session& session);
 void ValidateMemory(const ValidateOptions& options, const Session& session);
+void ValidateSteps(const ValidateOptions& options, const Session& session);
 
 // Throws CheckFailed where the median of |error| is more than the user allows.
 void CheckMedian(const ValidateOptions& options, double median);

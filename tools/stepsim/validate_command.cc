@@ -28,6 +28,7 @@ constexpr std::array kKinds = {
     Kind{"kernels", "matrix products: error by GPU and element type", ValidateKernels},
     Kind{"memory", "peak memory of training runs: error by source, states and recompute",
          ValidateMemory},
+    Kind{"steps", "published training steps: error by source, GPU, strategy, ...", ValidateSteps},
 };
 
 // Before anything is computed: a file of another kind, a release that is none, an option in vain.
@@ -136,6 +137,14 @@ void AddValidateCommand(CLI::App& app, const Session& session) {
   app.add_option("--fit", options->fit_path,
                  "fit to the table and write: corrections of collectives, curves of kernels")
       ->type_name("FILE.yaml");
+  app.add_option("--where", options->where, "steps: rows of which this holds")
+      ->type_name("EXPRESSION");
+  app.add_option("--by", options->by, "steps: errors by these columns of the table")
+      ->delimiter(',')
+      ->type_name("COLUMN,...");
+  app.add_option("--jobs", options->jobs, "steps: threads (default: all cores)")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
   app.add_option("--max-median", options->most_median,
                  "memory: exit 4 where the median of |error| is larger")
       ->check(CLI::NonNegativeNumber)
