@@ -44,6 +44,7 @@ LAYERS = {
     "models/compare": (*SPEC, "sim/graph", "sim/timeline", "sim/engine", "sim/metrics",
                        "models/trace"),
     "models": (*SIM, "models/*"),
+    "models/validation": (*SIM, "models", "models/*"),
     "models/study": (*SIM, "models", "models/*"),
     "tools": (*SIM, "models", "models/*", "tools/*"),
     "tests": (*SIM, "models", "models/*", "tools", "tools/*", "tests/*"),

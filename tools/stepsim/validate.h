@@ -11,7 +11,7 @@
 namespace stepsim {
 
 struct ValidateOptions {
-  std::string kind;  // "collectives", "kernels", "memory", "ddp"
+  std::string kind;  // "collectives", "kernels", "memory", "ddp", "steps"
   std::vector<std::string> tables;
   std::string jobs_path;  // ddp
   std::string calibrate = "none";
@@ -21,6 +21,10 @@ struct ValidateOptions {
   std::string export_path;
   std::string fit_path;
   std::optional<double> most_median;  // percent; memory, ddp
+  // steps
+  std::string where;            // "": all rows
+  std::vector<std::string> by;  // columns
+  std::size_t jobs = 0;         // threads; 0: all
 
   const std::string& table() const { return tables.front(); }
 };
@@ -38,6 +42,7 @@ void ValidateCollectives(const ValidateOptions& options, const Session& session)
 void ValidateKernels(const ValidateOptions& options, const Session& session);
 void ValidateMemory(const ValidateOptions& options, const Session& session);
 void ValidateDdp(const ValidateOptions& options, const Session& session);
+void ValidateSteps(const ValidateOptions& options, const Session& session);
 
 // Throws where an option was given that only collectives and kernels have.
 void RefuseFitOptions(const ValidateOptions& options);

@@ -30,6 +30,7 @@ constexpr std::array kKinds = {
          ValidateMemory},
     Kind{"ddp", "a bucket sweep of real DDP with its micro-measurements: error by link and network",
          ValidateDdp},
+    Kind{"steps", "published training steps: error by source, GPU, strategy, ...", ValidateSteps},
 };
 
 // Before anything is computed: a file of another kind, a release that is none, an option in vain.
@@ -66,7 +67,7 @@ void CheckOptions(const ValidateOptions& options) {
                     fmt::format("found a second table with {}, allowed: with ddp", options.kind));
   }
   if (!options.jobs_path.empty() && !is_ddp) {
-    diagnostics.Add({"--jobs", 0, 0},
+    diagnostics.Add({"--write-jobs", 0, 0},
                     fmt::format("found with {}, allowed: with ddp", options.kind));
   }
   diagnostics.ThrowIfAny();
@@ -165,11 +166,19 @@ void AddValidateCommand(CLI::App& app, const Session& session) {
   app.add_option("--fit", options->fit_path,
                  "fit to the table and write: corrections of collectives, curves of kernels")
       ->type_name("FILE.yaml");
+  app.add_option("--where", options->where, "steps: rows of which this holds")
+      ->type_name("EXPRESSION");
+  app.add_option("--by", options->by, "steps: errors by these columns of the table")
+      ->delimiter(',')
+      ->type_name("COLUMN,...");
+  app.add_option("--jobs", options->jobs, "steps: threads (default: all cores)")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
   app.add_option("--max-median", options->most_median,
                  "memory, ddp: exit 4 where the median of |error| is larger")
       ->check(CLI::NonNegativeNumber)
       ->type_name("PERCENT");
-  app.add_option("--jobs", options->jobs_path,
+  app.add_option("--write-jobs", options->jobs_path,
                  "ddp: write the job of each link and network, for `stepsim run`, to a folder")
       ->type_name("FOLDER");
   app.callback([options, &session] { Validate(*options, session); });
