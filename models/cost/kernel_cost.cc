@@ -83,15 +83,12 @@ KernelCost PriceKernel(const ComputeWork& work, const GpuSpec& gpu, std::int64_t
     }
   }
   KernelCost cost;
-<<<<<<< HEAD
-  if (work.compute_class == ComputeClass::kMemory) cost.residual = gpu.memory_residual;
-=======
   if (work.measured > 0) {
     cost.seconds = ToSeconds(Duration(work.measured));
     cost.bound = "measured";
     return cost;
   }
->>>>>>> main
+  if (work.compute_class == ComputeClass::kMemory) cost.residual = gpu.memory_residual;
   const Duration latency = work.compute_class == ComputeClass::kAttention
                                ? gpu.attention.latency.value_or(gpu.kernel_latency)
                                : gpu.kernel_latency;
