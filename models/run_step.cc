@@ -21,23 +21,29 @@ constexpr std::size_t kCeilings = 10;  // as many collectives as the longest lis
 
 }  // namespace
 
+StepReport ReportStep(const ResolvedJob& resolved, const Workload& workload,
+                      const SimulatedStep& step) {
+  const JobSpec& job = resolved.job;
+  StepReport report = BuildReport(step.graph, step.priced.costs, step.priced.choices, step.timeline,
+                                  MakeStepContext(resolved, workload));
+  report.in_flight = InFlight(job, report.rank_infos);
+  AddTrust(step.graph, step.priced, job, &report);  // how far is it to be trusted?
+  AddHostWarning(job, step.pace, &report);
+  AddUnevenRanks(job, &report);  // does one rank stand for all?
+  return report;
+}
+
 StepResult RunStep(const ResolvedJob& resolved) {
   const JobSpec& job = resolved.job;
   const Workload workload = BuildWorkload(job);     // how much work is a micro-step?
   SimulatedStep step = SimulateJob(job, workload);  // when does it happen, and why then?
-  const TaskCosts& costs = step.priced.costs;
-  StepReport report = BuildReport(step.graph, costs, std::move(step.priced.choices), step.timeline,
-                                  MakeStepContext(resolved, workload));
-  report.in_flight = InFlight(job, report.rank_infos);
+  StepReport report = ReportStep(resolved, workload, step);
   CheckMemoryFits(job, &report);  // does it fit, and what would make it?
   if (!step.pace.is_slower()) {
     // What is there to win?
-    AddCeilings(step.graph, costs, kCeilings, &report, step.contention.get());
+    AddCeilings(step.graph, step.priced.costs, kCeilings, &report, step.contention.get());
   }
   if (!job.host.synchronize) LimitCeilings(step.pace, &report);
-  AddTrust(step.graph, step.priced, job, &report);  // how far is it to be trusted?
-  AddHostWarning(job, step.pace, &report);
-  AddUnevenRanks(job, &report);     // does one rank stand for all?
   AddCostlySettings(job, &report);  // which settings cost time for nothing?
   return {std::move(step.graph), std::move(step.timeline), std::move(report)};
 }

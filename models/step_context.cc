@@ -38,15 +38,21 @@ std::vector<StepContext::Assumption> Assumptions(const ResolvedJob& resolved) {
   return assumptions;
 }
 
+// "calibrated by 'h200-2026' (2026-11-30)".
+std::string CalibrationText(const CalibrationSpec& calibration) {
+  const std::string date = calibration.date.empty() ? "" : fmt::format(" ({})", calibration.date);
+  return fmt::format("calibrated by '{}'{}", calibration.name, date);
+}
+
 // Where the times come from; how far to trust them is added once they are known (step_trust.h).
 std::string Confidence(const JobSpec& job) {
   const bool communicates = job.plan.communicates() && job.gpus() > 1;
   const std::size_t points = job.hardware.calibration.size();
-  std::string text = fmt::format(
-      "{} from preset '{}', {}", communicates ? "kernels and links" : "kernels", job.hardware.name,
-      points == 0 ? "not calibrated"
-                  : fmt::format("{} collective{} measured", points, points == 1 ? "" : "s"));
-  return text;
+  std::string text = fmt::format("{} from preset '{}', ",
+                                 communicates ? "kernels and links" : "kernels", job.hardware.name);
+  if (!job.calibration.name.empty()) return text + CalibrationText(job.calibration);
+  if (points == 0) return text + "not calibrated";
+  return text + fmt::format("{} collective{} measured", points, points == 1 ? "" : "s");
 }
 
 // A rank is busy with every micro-batch in each of its chunks; of a bidirectional pipeline, where

@@ -125,10 +125,13 @@ void Contention::ShareHbm(std::span<double> rates) {
 // What is left: caches, crossbar, clock.
 void Contention::SlowDown(std::span<double> rates) const {
   double traffic = 0, memory = 0;
+  bool transfers = false, computes = false;
   for (std::size_t i = 0; i < resident_.size(); ++i) {
     if (!resident_[i].moves_data) continue;
     traffic += resident_[i].kernel->traffic * rates[i];
     memory += resident_[i].kernel->memory * rates[i];
+    transfers = transfers || resident_[i].kernel->kind == TaskKind::kTransfer;
+    computes = computes || resident_[i].kernel->kind == TaskKind::kCompute;
   }
   traffic = std::min(traffic, 1.0);
   memory = std::min(memory, 1.0);
@@ -137,8 +140,10 @@ void Contention::SlowDown(std::span<double> rates) const {
     const KernelProfile& kernel = *resident_[i].kernel;
     if (kernel.kind == TaskKind::kTransfer) {
       rates[i] /= 1 + spec_.communication * memory;
+      if (computes) rates[i] /= 1 + spec_.compute_on_transfer;
     } else {
       rates[i] /= 1 + kernel.slow_by_traffic * traffic;
+      if (transfers) rates[i] /= 1 + spec_.transfer_on_compute;
       if (kernel.follows_clock) rates[i] *= clock;
     }
   }

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "models/cost/alpha_beta.h"
+#include "models/cost/measured_curve.h"
 #include "models/cost/nccl_pricer.h"
 
 namespace stepsim {
@@ -46,17 +47,26 @@ struct RequestHash {
 
 struct CollectivePricer::Impl {
   Impl(const HardwareSpec& hardware_in, const CollectiveModelSpec& spec_in)
-      : hardware(hardware_in), spec(spec_in), nccl(hardware_in, spec_in) {}
+      : hardware(hardware_in),
+        spec(spec_in),
+        nccl(hardware_in, spec_in),
+        curves(hardware_in, spec_in) {}
 
   CollectiveCost Price(const CollectiveRequest& request) {
-    if (spec.model == CollectiveModel::kAlphaBeta) return PriceAlphaBeta(request, hardware, spec);
-    if (request.placement.ranks <= 1) return {};
-    return nccl.Price(request);
+    const bool is_alpha_beta = spec.model == CollectiveModel::kAlphaBeta;
+    if (request.placement.ranks <= 1) {
+      return is_alpha_beta ? PriceAlphaBeta(request, hardware, spec) : CollectiveCost{};
+    }
+    CollectiveCost cost =
+        is_alpha_beta ? PriceAlphaBeta(request, hardware, spec) : nccl.Price(request);
+    curves.ApplyTo(request, &cost);
+    return cost;
   }
 
   HardwareSpec hardware;
   CollectiveModelSpec spec;
   NcclPricer nccl;
+  MeasuredCurves curves;
   std::unordered_map<CollectiveRequest, CollectiveCost, RequestHash> seen;
 };
 
@@ -76,7 +86,9 @@ std::vector<CollectiveCost> CollectivePricer::Candidates(const CollectiveRequest
   if (impl_->spec.model == CollectiveModel::kAlphaBeta || request.placement.ranks <= 1) {
     return {(*this)(request)};
   }
-  return impl_->nccl.Candidates(request);
+  std::vector<CollectiveCost> costs = impl_->nccl.Candidates(request);
+  for (CollectiveCost& cost : costs) impl_->curves.ApplyTo(request, &cost);
+  return costs;
 }
 
 double BusFactor(CollectiveOp op, std::int64_t ranks) {

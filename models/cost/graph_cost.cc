@@ -9,6 +9,7 @@
 #include "models/cost/host_cost.h"
 #include "models/cost/kernel_cost.h"
 #include "models/cost/symmetric_memory_cost.h"
+#include "models/spec/rank_pace.h"
 #include "models/topology/placement.h"
 #include "sim/base/check.h"
 
@@ -43,8 +44,11 @@ class Pricer {
     occupancy.tiles = cost.tiles;
     occupancy.partial_wave = cost.partial_wave;
     if (cost.seconds > 0) occupancy.hbm = ToDouble(work.bytes) / cost.seconds;
-    return {
-        DurationFromSeconds(cost.seconds), {}, occupancy, {cost.residual, cost.is_extrapolated}};
+    const bool is_exact = work.measured > 0 && work.pace == kNormalPace;
+    return {is_exact ? Duration(work.measured) : DurationFromSeconds(cost.seconds),
+            {},
+            occupancy,
+            {cost.residual, cost.is_extrapolated}};
   }
 
   PricedWork operator()(const CollectiveWork& work) const {

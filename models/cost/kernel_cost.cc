@@ -77,12 +77,17 @@ KernelCost PriceKernel(const ComputeWork& work, const GpuSpec& gpu, std::int64_t
   SIM_CHECK(sms >= 1 && sms <= gpu.sms, "a kernel runs on some of the GPU's SMs");
   SIM_CHECK(work.flops.value <= 0 || PeakOf(gpu, work.dtype).value > 0,
             "the GPU has no unit for products of this type");
-  if (work.compute_class == ComputeClass::kGemm && work.m > 0) {
+  if (work.compute_class == ComputeClass::kGemm && work.m > 0 && work.measured == 0) {
     if (const GemmCurve* curve = FindGemmCurve(gpu, work.dtype)) {
       return PriceGemm(work, gpu, *curve, sms);
     }
   }
   KernelCost cost;
+  if (work.measured > 0) {
+    cost.seconds = ToSeconds(Duration(work.measured));
+    cost.bound = "measured";
+    return cost;
+  }
   const Duration latency = work.compute_class == ComputeClass::kAttention
                                ? gpu.attention.latency.value_or(gpu.kernel_latency)
                                : gpu.kernel_latency;

@@ -92,6 +92,8 @@ std::string_view FolderOf(ConfigKind kind) {
       return "models";
     case ConfigKind::kJobs:
       return "jobs";
+    case ConfigKind::kCalibrations:
+      return "calibration";
     case ConfigKind::kSweeps:
       return "sweeps";
     case ConfigKind::kCollectives:

@@ -12,7 +12,7 @@
 
 namespace stepsim {
 
-enum class ConfigKind { kHardware, kNetworks, kModels, kJobs, kCollectives, kSweeps };
+enum class ConfigKind { kHardware, kNetworks, kModels, kJobs, kCollectives, kCalibrations, kSweeps };
 
 std::string_view FolderOf(ConfigKind kind);  // "hardware", "networks", ...
 

@@ -15,6 +15,13 @@ const StructTable<ContentionSpec>& ContentionFields() {
       Field("communication", &C::communication,
             "slow-down of a collective by compute that saturates the GPU's memory")
           .Range(0, 10),
+      Field("transfer_on_compute", &C::transfer_on_compute,
+            "slow-down of every kernel beside a transfer that takes processor time (gloo, MPI), "
+            "whatever its rate; 0.1 is 10%")
+          .Range(0, 100),
+      Field("compute_on_transfer", &C::compute_on_transfer,
+            "slow-down of a transfer beside any kernel, whatever it does")
+          .Range(0, 100),
       Field("hbm_ceiling", &C::hbm_ceiling,
             "fraction of hbm_bandwidth that concurrent kernels share")
           .Range(0.01, 1),

@@ -16,6 +16,10 @@ struct ContentionSpec {
   double attention = 0.1;
   double memory = 0.5;         // of a kernel that saturates the HBM
   double communication = 0.2;  // of a collective, by compute that saturates the HBM
+  // Transports that take processor time (gloo, MPI), whatever their rate: of every kernel beside a
+  // transfer, and of a transfer beside compute.
+  double transfer_on_compute = 0;
+  double compute_on_transfer = 0;
   double hbm_ceiling = 0.92;   // fraction of hbm_bandwidth that all kernels share
   // Time of a nearly empty last wave of thread blocks over that of a full one.
   double partial_wave = 0.55;

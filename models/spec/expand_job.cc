@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "models/spec/hf_config.h"
@@ -120,11 +123,62 @@ void CheckSources(const ConfigNode& sources, std::string_view path, Diagnostics&
 }
 
 bool IsReference(std::string_view path) {
-  return path == "model" || path == "hardware" || path == "network";
+  return path == "model" || path == "hardware" || path == "network" || path == "calibration";
 }
 
 bool StartsWith(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
+}
+
+// Curves of the profile stay where the calibration has none for their type, those of collectives
+// behind the calibration's: the first that matches holds.
+ConfigNode JoinLists(const ConfigNode& above, const ConfigNode& below, bool by_dtype) {
+  ConfigNode joined = above;
+  const auto dtype_of = [](const ConfigNode& item) {
+    const ConfigNode* dtype = item.FindValue("dtype");
+    return dtype == nullptr ? std::string() : dtype->text;
+  };
+  for (const ConfigNode& item : below.items) {
+    const bool is_replaced =
+        by_dtype && std::any_of(above.items.begin(), above.items.end(),
+                                [&](const ConfigNode& a) { return dtype_of(a) == dtype_of(item); });
+    if (!is_replaced) joined.items.push_back(item);
+  }
+  return joined;
+}
+
+void JoinList(ConfigNode& above, const ConfigNode* below, std::string_view key, bool by_dtype) {
+  ConfigEntry* entry = above.IsMapping() ? above.Find(key) : nullptr;
+  const ConfigNode* other = below == nullptr ? nullptr : below->FindValue(key);
+  if (entry == nullptr || other == nullptr) return;
+  if (!entry->value.IsSequence() || !other->IsSequence()) return;
+  entry->value = JoinLists(entry->value, *other, by_dtype);
+}
+
+// The one arrow by which measurements enter the costs: over the profile, under every --set.
+void LayCalibration(ExpandedJob& job, Diagnostics& diagnostics) {
+  for (const std::string_view key : {"hardware", "host"}) {
+    const ConfigEntry* entry = job.calibration.Find(key);
+    if (entry == nullptr || entry->value.IsMapping()) continue;
+    diagnostics.Add(entry->key_place, fmt::format("calibration.{}: found {}, allowed: a mapping",
+                                                  key, DescribeFound(entry->value)));
+    return;
+  }
+  const ConfigNode* hardware = job.calibration.FindValue("hardware");
+  if (hardware != nullptr && !job.hardware.IsNull()) {
+    ConfigNode overlay = *hardware;
+    JoinList(overlay, &job.hardware, "collective_curves", false);
+    if (ConfigEntry* gpu = overlay.Find("gpu")) {
+      JoinList(gpu->value, job.hardware.FindValue("gpu"), "gemm", true);
+    }
+    job.hardware = Merge(std::move(job.hardware), overlay);
+  }
+  const ConfigNode* host = job.calibration.FindValue("host");
+  if (host == nullptr) return;
+  const ConfigEntry* own = job.job.Find("host");
+  const bool is_merged = own != nullptr && own->value.IsMapping();
+  job.job.Set("host", own != nullptr ? own->key_place : host->place,
+              is_merged ? Merge(*host, own->value) : *host);
 }
 
 // Puts one deeper setting where it belongs; what could not be expanded is left alone.
@@ -210,7 +264,13 @@ ExpandedJob ExpandJob(ConfigNode job, const std::vector<Setting>& settings,
       expanded.hardware = Merge(std::move(expanded.hardware), wrapper);
     }
   }
+  const ConfigNode* calibration = job.FindValue("calibration");
+  const bool is_calibrated = calibration != nullptr && !calibration->IsNull();
+  if (is_calibrated) {
+    expanded.calibration = expander.Expand(*calibration, ConfigKind::kCalibrations, "calibration");
+  }
   expanded.job = std::move(job);
+  if (!expanded.calibration.IsNull()) LayCalibration(expanded, diagnostics);
   for (const Setting& setting : settings) {
     if (IsReference(setting.path)) continue;
     try {

@@ -16,9 +16,10 @@
 namespace stepsim {
 
 struct ExpandedJob {
-  ConfigNode job;       // with the references as they were written
-  ConfigNode hardware;  // null when it could not be found
-  ConfigNode model;     // null when it could not be found
+  ConfigNode job;          // with the references as they were written
+  ConfigNode hardware;     // null when it could not be found
+  ConfigNode model;        // null when it could not be found
+  ConfigNode calibration;  // null where there is none; its values lie over `hardware`
 };
 
 // Splits "plan.x=1" into path and value, place "--set plan.x=1".

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "models/spec/calibration_spec.h"
 #include "models/spec/collective_spec.h"
 #include "models/spec/contention_spec.h"
 #include "models/spec/kernel_spec.h"
@@ -69,7 +70,8 @@ struct HardwareSpec {
   std::string cpu = "intel";   // "intel", "amd", "arm", "power": NCCL's table depends on it
   double host_time_scale = 1;  // launches, calls and events against models/README.md; 0: no time
   NetworkSpec network;
-  std::vector<CollectivePoint> calibration;  // measured on this system
+  std::vector<CollectivePoint> calibration;        // measured on this system
+  std::vector<CollectiveCurve> collective_curves;  // the first that matches holds
 };
 
 FlopRate PeakOf(const GpuSpec& gpu, DType dtype);

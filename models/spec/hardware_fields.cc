@@ -113,6 +113,8 @@ const StructTable<HardwareSpec>& HardwareFields() {
           .Required(),
       Field("calibration", &HardwareSpec::calibration, PointFields(),
             "collectives measured on this system: predictions pass through these points"),
+      Field("collective_curves", &HardwareSpec::collective_curves, CurveFields(),
+            "collectives as fitted to measurements on this system; the first that matches holds"),
   };
   return table;
 }

@@ -120,7 +120,8 @@ struct JobSpec {
   std::string file;                // as the user named it
   std::vector<std::string> given;  // paths that somebody wrote: a default is in none of them
   ModelSpec model;
-  HardwareSpec hardware;
+  HardwareSpec hardware;        // with the calibration's values over it
+  CalibrationSpec calibration;  // where those come from
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 1;
   ParallelPlan plan;

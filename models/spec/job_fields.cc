@@ -195,6 +195,9 @@ const StructTable<JobSpec>& JobFields() {
       Field<J>::Reference("hardware", "a name, a file, or a mapping that may begin with base: NAME")
           .Required(),
       Field<J>::Reference("network", "a name, a file or a mapping laid over the profile's network"),
+      Field<J>::Reference("calibration",
+                          "measurements of a real system, as `stepsim calibrate` writes them: a "
+                          "name, a file or a mapping, laid over the profile"),
       Field("nodes", &J::nodes, "nodes of the cluster").Range(1, 1e6),
       Field("gpus_per_node", &J::gpus_per_node, "GPUs used per node")
           .Unset("the profile's")

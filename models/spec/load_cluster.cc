@@ -14,7 +14,7 @@ namespace {
 // The rows of a job that say something about the machine.
 const StructTable<JobSpec>& ClusterFields() {
   static const StructTable<JobSpec> table(
-      JobFields(), {"hardware", "network", "nodes", "gpus_per_node", "collectives"});
+      JobFields(), {"hardware", "network", "calibration", "nodes", "gpus_per_node", "collectives"});
   return table;
 }
 
@@ -25,6 +25,9 @@ JobSpec ReadMachine(const ExpandedJob& expanded, FieldReading& reading) {
   ReadStruct(expanded.job, ClusterFields(), "", job, reading);
   if (expanded.hardware.IsNull()) return job;
   ReadStruct(expanded.hardware, HardwareFields(), "hardware", job.hardware, reading);
+  if (!expanded.calibration.IsNull()) {
+    ReadStruct(expanded.calibration, CalibrationFields(), "calibration", job.calibration, reading);
+  }
   if (!reading.IsGiven("gpus_per_node")) job.gpus_per_node = job.hardware.gpus_per_node;
   CheckCluster(job, reading);
   return job;
@@ -53,8 +56,8 @@ ClusterSpec LoadCluster(const std::vector<Setting>& settings, const ConfigSource
   JobSpec job = ReadMachine(expanded, reading);
   LoadCorrectionTable(job, source, reading);
   reading.diagnostics.ThrowIfAny();
-  return {std::move(job.hardware), job.nodes, job.gpus_per_node, std::move(job.collectives),
-          std::move(reading.origins)};
+  return {std::move(job.hardware), std::move(job.calibration), job.nodes,
+          job.gpus_per_node,       std::move(job.collectives), std::move(reading.origins)};
 }
 
 }  // namespace stepsim

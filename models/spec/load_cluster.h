@@ -4,8 +4,8 @@
 //   LoadCluster({{"hardware", MakeText("dgx-h100"), {"--hardware dgx-h100"}},
 //                {"nodes", MakePlain("2"), {"--nodes 2"}}}, source)
 //
-// The keys and their rules are a job's: `hardware`, `network`, `nodes`, `gpus_per_node`,
-// `collectives` and what lies below them.
+// The keys and their rules are a job's: `hardware`, `network`, `calibration`, `nodes`,
+// `gpus_per_node`, `collectives` and what lies below them.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@
 namespace stepsim {
 
 struct ClusterSpec {
-  HardwareSpec hardware;
+  HardwareSpec hardware;  // with the calibration's values over it
+  CalibrationSpec calibration;
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 1;
   CollectiveModelSpec collectives;

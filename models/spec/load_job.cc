@@ -87,6 +87,10 @@ std::string WriteResolved(const JobSpec& job) {
            fields.FindValue("name") != nullptr ? *fields.FindValue("name") : MakeText(job.name));
   root.Set("model", {}, WriteModel(job.model));
   root.Set("hardware", {}, WriteStruct(HardwareFields(), job.hardware));
+  // Its values lie over the hardware already.
+  if (!job.calibration.name.empty()) {
+    root.Set("calibration", {}, WriteStruct(CalibrationFields(), job.calibration));
+  }
   for (ConfigEntry& entry : fields.entries) root.Set(entry.key, {}, std::move(entry.value));
   // The table itself, so that the result needs no file.
   const CollectiveCorrections& corrections = job.collectives.correction_table;
@@ -187,6 +191,14 @@ void NoteLayersWithoutEffect(const JobSpec& job, const JobLayers& layers, FieldR
   notes.push_back(fmt::format("without effect in this job: {}", fmt::join(without, ", ")));
 }
 
+// What was fitted over one profile need not fit over another.
+void WarnOfOtherBase(const JobSpec& job, std::vector<std::string>& warnings) {
+  const CalibrationSpec& calibration = job.calibration;
+  if (calibration.base.empty() || calibration.base == job.hardware.name) return;
+  warnings.push_back(fmt::format("calibration '{}' was fitted over hardware {}, the job's is {}",
+                                 calibration.name, calibration.base, job.hardware.name));
+}
+
 // Reads the tree of a job's file, under which and over which `layers` lie.
 ResolvedJob Resolve(ConfigNode root, const std::string& file_name, const JobLayers& layers,
                     const std::vector<std::string>& sets, const ConfigSource& source,
@@ -209,6 +221,9 @@ ResolvedJob Resolve(ConfigNode root, const std::string& file_name, const JobLaye
   if (!expanded.hardware.IsNull()) {
     ReadStruct(expanded.hardware, HardwareFields(), "hardware", job.hardware, reading);
   }
+  if (!expanded.calibration.IsNull()) {
+    ReadStruct(expanded.calibration, CalibrationFields(), "calibration", job.calibration, reading);
+  }
   try {
     job.collectives.correction_table = inline_corrections
                                            ? *inline_corrections
@@ -230,11 +245,13 @@ ResolvedJob Resolve(ConfigNode root, const std::string& file_name, const JobLaye
     CheckJob(job, reading);
   }
   if (!reading.diagnostics.empty()) ThrowInReadingOrder(reading.diagnostics);
+  WarnOfOtherBase(job, resolved.warnings);
   for (const auto& [path, place] : reading.given) job.given.push_back(path);
   resolved.origins = std::move(reading.origins);
   resolved.resolved_json = WriteResolved(job);
   resolved.notes.insert(resolved.notes.begin(), layers.notes.begin(), layers.notes.end());
-  resolved.warnings = layers.warnings;
+  resolved.warnings.insert(resolved.warnings.begin(), layers.warnings.begin(),
+                           layers.warnings.end());
   return resolved;
 }
 
@@ -328,6 +345,10 @@ NetworkSpec LoadNetworkText(std::string_view text, const std::string& file_name)
 
 CollectiveCorrections LoadCorrectionsText(std::string_view text, const std::string& file_name) {
   return LoadText(text, file_name, ConfigKind::kCollectives, CorrectionFields());
+}
+
+CalibrationSpec LoadCalibrationText(std::string_view text, const std::string& file_name) {
+  return LoadText(text, file_name, ConfigKind::kCalibrations, CalibrationFields());
 }
 
 CollectiveCorrections LoadCorrections(const std::string& name, const ConfigSource& source) {

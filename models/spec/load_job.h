@@ -54,6 +54,8 @@ std::vector<HardwareSpec> LoadAllHardware(const ConfigSource& source);
 NetworkSpec LoadNetworkText(std::string_view text, const std::string& file_name);
 ModelSpec LoadModelText(std::string_view text, const std::string& file_name);
 CollectiveCorrections LoadCorrectionsText(std::string_view text, const std::string& file_name);
+// Where a calibration comes from and how well it fits; its values are read with a job's hardware.
+CalibrationSpec LoadCalibrationText(std::string_view text, const std::string& file_name);
 
 // What `collectives.corrections` names: a file, or a name of configs/collectives; "none" and a
 // default that `source` does not have are an empty table. Throws ConfigError.

@@ -30,6 +30,7 @@ std::vector<FieldPath> AllFields() {
   add(ModelFields().fields(), "model");
   add(TransformerFields().fields(), "model.transformer");
   add(HardwareFields().fields(), "hardware");
+  add(CalibrationFields().fields(), "calibration");
   return all;
 }
 
@@ -127,6 +128,18 @@ ConfigNode ModelMapping() {
   return WholeUnlessBased(std::move(schema), std::move(required));
 }
 
+ConfigNode CalibrationMapping() {
+  ConfigNode schema = PartialMapping(CalibrationFields().fields());
+  for (const auto& [key, table] : {std::pair{"hardware", &HardwareFields().fields()},
+                                   std::pair{"host", &HostFields().fields()}}) {
+    ConfigNode& reference = Properties(schema).Find(key)->value;
+    ConfigNode mapping = FieldsSchema(*table, SchemaMode::kPartial);
+    mapping.Set("description", {}, *reference.FindValue("description"));
+    reference = std::move(mapping);
+  }
+  return WholeUnlessBased(std::move(schema), RequiredKeysSchema(CalibrationFields().fields()));
+}
+
 // A Hugging Face config.json: dozens of keys, told by one.
 ConfigNode HfMapping() {
   ConfigNode schema = TypeIs("object", "a Hugging Face config.json");
@@ -161,6 +174,7 @@ std::string JobSchema() {
   SetReference(schema, "model", "models", {ModelMapping(), HfMapping()});
   SetReference(schema, "hardware", "hardware", {FileMapping(HardwareFields().fields())});
   SetReference(schema, "network", "networks", {PartialMapping(NetworkFields().fields())});
+  SetReference(schema, "calibration", "calibrations", {CalibrationMapping()});
   return Write(std::move(schema), "stepsim job");
 }
 
@@ -179,6 +193,8 @@ std::string CorrectionsSchema() {
   AddSources(schema);
   return Write(std::move(schema), "stepsim corrections of NCCL's table");
 }
+
+std::string CalibrationSchema() { return Write(CalibrationMapping(), "stepsim calibration"); }
 
 std::vector<std::string> AllFieldPaths() {
   std::vector<std::string> paths;

@@ -16,6 +16,7 @@ std::string HardwareSchema();
 std::string NetworkSchema();
 std::string ModelSchema();
 std::string CorrectionsSchema();  // configs/collectives/*.yaml
+std::string CalibrationSchema();  // configs/calibration/*.yaml
 
 // Every field of a job with its presets expanded: "plan.ddp.no_sync", "hardware.gpu.memory", ...
 std::vector<std::string> AllFieldPaths();

@@ -17,6 +17,8 @@ inline constexpr std::array kIterationNames = {
 
 const StructTable<ContentionSpec>& ContentionFields();
 const StructTable<CollectivePoint>& PointFields();
+const StructTable<CollectiveCurve>& CurveFields();
+const StructTable<CalibrationSpec>& CalibrationFields();  // configs/calibration/*.yaml
 const StructTable<CollectiveModelSpec>& CollectiveModelFields();
 const StructTable<CollectiveCorrections>& CorrectionFields();  // configs/collectives/*.yaml
 

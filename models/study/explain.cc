@@ -5,14 +5,11 @@
 #include <variant>
 
 #include "models/host_pace.h"
+#include "models/run_step.h"
 #include "models/simulate_job.h"
-#include "models/step_context.h"
-#include "models/step_trust.h"
 #include "models/study/try_step.h"
 #include "models/topology/placement.h"
-#include "models/uneven_ranks.h"
 #include "models/workload/workload.h"
-#include "sim/metrics/build_report.h"
 
 namespace stepsim {
 namespace {
@@ -92,15 +89,11 @@ Explanation Explain(const JobVariants& variants, const ExplainRequest& request) 
   Explanation why;
   why.step = SimulateJob(job, workload);
   SimulatedStep& step = why.step;
-  why.report = BuildReport(step.graph, step.priced.costs, step.priced.choices, step.timeline,
-                           MakeStepContext(resolved, workload));
+  why.report = ReportStep(resolved, workload, step);
   StepReport& report = why.report;
   if (const std::string warning = MemoryWarning(report); !warning.empty()) {
     report.context.warnings.insert(report.context.warnings.begin(), warning);
   }
-  AddTrust(step.graph, step.priced, job, &report);
-  AddHostWarning(job, step.pace, &report);
-  AddUnevenRanks(job, &report);
   why.groups = GroupCollectives(report);
   for (CollectiveGroup& group : why.groups) {
     group.link = LinkOf(step.graph, group.first().task, job);

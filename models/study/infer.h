@@ -19,7 +19,9 @@ namespace stepsim {
 
 enum class InferKind {
   kNetwork,  // the bandwidth of the slowest link that the job uses
-  kCompute,  // the speed of all kernels against the profile's
+  // The speed of all kernels against the profile's; what a kernel takes before it works at all
+  // (`kernel_latency`) stays.
+  kCompute,
 };
 
 enum class InferVerdict {

@@ -1,5 +1,5 @@
-// What does a job come to with these changes? The way of all studies: by the graph that is there
-// where only costs change, else from the start.
+// What does a job come to with these changes? By the graph that is there where only costs change,
+// else from the start.
 //
 //   Trial trial(variants);
 //   trial.Try({"hardware.network.link.bandwidth=100 Gb/s"})   // a StepReport of totals

@@ -12,7 +12,7 @@
 // | logic | not, and, or, parentheses |
 //
 // A text that is compared with a name of texts needs no quotes. A field that is not set equals null
-// and nothing else. Dividing by zero gives a value that fulfils no comparison.
+// and nothing else. Dividing by zero gives a value that fulfils no comparison but !=.
 //
 // Kinds and units are checked when the condition is read, before there is any value:
 //

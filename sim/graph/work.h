@@ -1,5 +1,6 @@
-// What is there to do? The payload of a task: sizes only, never a duration. Cost models turn a Work
-// into a TaskCost; equal works share one WorkId, so that each distinct piece is priced once.
+// What is there to do? The payload of a task: sizes, not durations (but for work that somebody has
+// timed). Cost models turn a Work into a TaskCost; equal works share one WorkId, so that each
+// distinct piece is priced once.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,8 @@ struct ComputeWork {
   // Launches that this one task stands for; 0: it runs inside the kernel before it.
   std::int32_t kernels = 1;
   std::int32_t pace = 1000;  // time over price, in thousandths: a slow rank
+  // What a profile says that it takes alone, in picoseconds; 0: nothing, the cost model prices it.
+  std::int64_t measured = 0;
   auto operator<=>(const ComputeWork&) const = default;
 };
 
@@ -72,6 +75,7 @@ struct HostWork {
   std::int32_t collective_calls = 0;  // through the framework, events included
   std::int32_t graph_launches = 0;    // CUDA graphs
   std::int32_t handovers = 0;         // event recorded on one stream -> kernel starts on the other
+  std::int64_t measured = 0;          // what a trace has besides, in picoseconds
   auto operator<=>(const HostWork&) const = default;
 };
 

@@ -34,7 +34,7 @@ std::vector<PathRun> CondensePath(const TaskGraph& graph, const std::vector<Path
 
 // All runs of one kind together, the longest first.
 struct PathShare {
-  std::string name;  // "compute backward", "gradient_reduce", "launches forward"
+  std::string name;  // "compute backward", "gradient_reduce", "host forward"
   Duration length{};
   std::size_t runs = 0, pieces = 0;
 };

@@ -12,6 +12,7 @@
 #include "models/calibration/csv_table.h"
 #include "models/calibration/kernel_table.h"
 #include "models/calibration/memory_table.h"
+#include "models/chakra/chakra_graph.h"
 #include "models/import/import_job.h"
 #include "models/pipeline/check_schedule.h"
 #include "models/pipeline/lowering.h"
@@ -202,6 +203,16 @@ void FuzzCondition(std::string_view bytes) {
     condition.DescribeValues(values);
   } catch (const ConfigError& error) {
     if (error.diagnostics().size() != 1) std::abort();
+  }
+}
+
+void FuzzChakra(std::string_view bytes) {
+  try {
+    ClusterSpec pair;
+    pair.gpus_per_node = 2;
+    const std::vector<ChakraTrace> traces(2, ReadChakra(bytes, "fuzz.et"));
+    BuildChakraStep(traces, pair, {});
+  } catch (const ConfigError&) {
   }
 }
 

@@ -32,6 +32,9 @@ void FuzzMemoryTable(std::string_view bytes);
 // written again.
 void FuzzSchedule(std::string_view bytes);
 
+// The bytes are a Chakra execution trace: read, and made a graph of on a machine of two ranks.
+void FuzzChakra(std::string_view bytes);
+
 // The bytes are a condition: read, and judged with and without values.
 void FuzzCondition(std::string_view bytes);
 

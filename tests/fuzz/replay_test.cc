@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/fuzz/fuzz_targets.h"
@@ -29,45 +30,29 @@ std::string ReadFile(const fs::path& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
+struct Target {
+  const char* corpus;  // of tests/fuzz/corpus
+  void (*run)(std::string_view bytes);
+};
+constexpr Target kTargets[] = {
+    {"chakra", FuzzChakra},          {"condition", FuzzCondition},
+    {"config", FuzzConfig},          {"csv", FuzzCsv},
+    {"hf_config", FuzzHfConfig},     {"import", FuzzImport},
+    {"measured", FuzzMeasuredTable}, {"memory", FuzzMemoryTable},
+    {"schedule", FuzzSchedule},      {"toml", FuzzToml},
+};
+
 TEST(FuzzReplay, Corpus) {
-  const std::vector<fs::path> jobs = FilesIn("corpus/config");
-  const std::vector<fs::path> models = FilesIn("corpus/hf_config");
-  ASSERT_FALSE(jobs.empty());
-  ASSERT_FALSE(models.empty());
-  const std::vector<fs::path> tables = FilesIn("corpus/csv");
-  ASSERT_FALSE(tables.empty());
-  for (const fs::path& path : tables) EXPECT_NO_THROW(FuzzCsv(ReadFile(path))) << path;
-  const std::vector<fs::path> measured = FilesIn("corpus/measured");
-  ASSERT_FALSE(measured.empty());
-  for (const fs::path& path : measured) EXPECT_NO_THROW(FuzzMeasuredTable(ReadFile(path))) << path;
-  const std::vector<fs::path> memory = FilesIn("corpus/memory");
-  ASSERT_FALSE(memory.empty());
-  for (const fs::path& path : memory) EXPECT_NO_THROW(FuzzMemoryTable(ReadFile(path))) << path;
-  const std::vector<fs::path> schedules = FilesIn("corpus/schedule");
-  ASSERT_FALSE(schedules.empty());
-  for (const fs::path& path : schedules) EXPECT_NO_THROW(FuzzSchedule(ReadFile(path))) << path;
-  const std::vector<fs::path> toml = FilesIn("corpus/toml");
-  const std::vector<fs::path> imports = FilesIn("corpus/import");
-  ASSERT_FALSE(toml.empty());
-  ASSERT_FALSE(imports.empty());
-  for (const fs::path& path : toml) EXPECT_NO_THROW(FuzzToml(ReadFile(path))) << path;
-  for (const fs::path& path : imports) EXPECT_NO_THROW(FuzzImport(ReadFile(path))) << path;
-  const std::vector<fs::path> conditions = FilesIn("corpus/condition");
-  ASSERT_FALSE(conditions.empty());
-  for (const fs::path& path : conditions) EXPECT_NO_THROW(FuzzCondition(ReadFile(path))) << path;
-  for (const fs::path& path : jobs) EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
-  for (const fs::path& path : models) EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
+  for (const Target& target : kTargets) {
+    const std::vector<fs::path> files = FilesIn(std::string("corpus/") + target.corpus);
+    EXPECT_FALSE(files.empty()) << target.corpus;
+    for (const fs::path& path : files) EXPECT_NO_THROW(target.run(ReadFile(path))) << path;
+  }
 }
 
 TEST(FuzzReplay, FormerCrashes) {
   for (const fs::path& path : FilesIn("crashes")) {
-    EXPECT_NO_THROW(FuzzConfig(ReadFile(path))) << path;
-    EXPECT_NO_THROW(FuzzHfConfig(ReadFile(path))) << path;
-    EXPECT_NO_THROW(FuzzCsv(ReadFile(path))) << path;
-    EXPECT_NO_THROW(FuzzToml(ReadFile(path))) << path;
-    EXPECT_NO_THROW(FuzzImport(ReadFile(path))) << path;
-    EXPECT_NO_THROW(FuzzSchedule(ReadFile(path))) << path;
-    EXPECT_NO_THROW(FuzzCondition(ReadFile(path))) << path;
+    for (const Target& target : kTargets) EXPECT_NO_THROW(target.run(ReadFile(path))) << path;
   }
 }
 

@@ -39,6 +39,8 @@ LAYERS = {
     "models/contention": (*SPEC, "sim/graph", "sim/engine", "models/cost"),
     "models/calibration": (*SPEC, "sim/config", "sim/graph", "models/topology", "models/cost",
                            "models/memory"),
+    "models/chakra": (*SPEC, "sim/config", "sim/graph"),
+    "models/trace": (*SPEC, "sim/graph", "sim/timeline", "sim/engine", "sim/metrics"),
     "models": (*SIM, "models/*"),
     "models/study": (*SIM, "models", "models/*"),
     "tools": (*SIM, "models", "models/*", "tools/*"),
@@ -55,6 +57,8 @@ THIRD_PARTY = {
     "fmt/": ("*.cc", "tests/*"),
     "fast_float/": ("*.cc",),
     "zlib.h": ("*.cc",),
+    "chakra.pb.h": ("models/chakra/chakra_trace.cc",),  # generated
+    "sqlite3.h": ("models/trace/nsys_reader.cc", "tests/*.cc"),
     "Eigen/": ("models/calibration/*.cc",),
     "tbb/": ("tools/*.cc",),
     "oneapi/": ("tools/*.cc",),

@@ -91,8 +91,17 @@ double CaseRun::ValueOf(const std::string& name) {
   return Measure(*variant, name.substr(dot + 1));
 }
 
-// By halving on a logarithmic scale, to a ten-thousandth.
 double CaseRun::Solve(const CaseUnknown& unknown) {
+  try {
+    return known_[unknown.name] = Bisect(unknown);
+  } catch (...) {
+    known_.erase(unknown.name);
+    throw;
+  }
+}
+
+// On a logarithmic scale, to a ten-thousandth.
+double CaseRun::Bisect(const CaseUnknown& unknown) {
   const auto excess = [&](double at) {
     known_[unknown.name] = at;
     return Value(unknown.so_that) - unknown.is;
@@ -100,7 +109,6 @@ double CaseRun::Solve(const CaseUnknown& unknown) {
   double low = unknown.from, high = unknown.to;
   const double at_low = excess(low), at_high = excess(high);
   if (at_low * at_high > 0) {
-    known_.erase(unknown.name);
     throw std::invalid_argument(
         fmt::format("no {} from {} to {} gives {} = {}: it lies between {} and {}", unknown.name,
                     NumberText(low), NumberText(high), unknown.so_that, NumberText(unknown.is),
@@ -110,7 +118,7 @@ double CaseRun::Solve(const CaseUnknown& unknown) {
     const double middle = std::sqrt(low * high);
     ((excess(middle) > 0) == (at_low > 0) ? low : high) = middle;
   }
-  return known_[unknown.name] = std::sqrt(low * high);
+  return std::sqrt(low * high);
 }
 
 double CaseRun::Measure(const CaseVariant& variant, const std::string& metric) {

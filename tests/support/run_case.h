@@ -32,6 +32,7 @@ class CaseRun {
   double Value(const std::string& expression);
   double ValueOf(const std::string& name);
   double Solve(const CaseUnknown& unknown);
+  double Bisect(const CaseUnknown& unknown);
   double Measure(const CaseVariant& variant, const std::string& metric);
   std::vector<std::string> SetsOf(const CaseVariant& variant);
   const StepReport& Report(const ConfigNode& job, const std::vector<std::string>& sets);

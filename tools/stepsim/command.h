@@ -50,6 +50,7 @@ void AddTuneCommand(CLI::App& app, const Session& session);
 void AddCostCommand(CLI::App& app, const Session& session);
 void AddValidateCommand(CLI::App& app, const Session& session);
 void AddScheduleCommand(CLI::App& app, const Session& session);
+void AddChakraCommand(CLI::App& app, const Session& session);
 void AddListCommand(CLI::App& app, const Session& session);
 void AddDescribeCommand(CLI::App& app, const Session& session);
 void AddSchemaCommand(CLI::App& app, const Session& session);

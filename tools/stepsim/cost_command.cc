@@ -55,6 +55,9 @@ struct OptionRow {
 constexpr std::array kOptions = {
     OptionRow{"--hardware", "NAME", kAny, "hardware",
               "a name of `stepsim list hardware` or enough words of one, a file, or a mapping"},
+    OptionRow{"--calibration", "FILE", kAny, "calibration",
+              "measurements of a real system, as `stepsim calibrate` writes them: a name of "
+              "`stepsim list calibrations` or a file"},
     OptionRow{"--dtype", "TYPE", kAny, "",
               "element type (default: fp32 for collectives, as nccl-tests; bf16 for kernels)"},
     OptionRow{"--bytes", "SIZES", kCollectives | kMemory, "",

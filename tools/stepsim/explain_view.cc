@@ -96,6 +96,7 @@ TextTable CollectivesTable(const Explanation& why, std::size_t most) {
 // The letters of the bar: capitals compute.
 char LetterOf(const PathRun& run) {
   constexpr std::string_view kSites = "rgtpceo ";  // in the order of Site
+  static_assert(kSites.size() == kSiteCount + 1);
   if (run.kind == TaskKind::kTransfer) return kSites[static_cast<std::size_t>(run.site)];
   if (run.kind == TaskKind::kHost) return 'h';
   constexpr std::string_view kPhases = "FBOX";  // in the order of Phase

@@ -77,6 +77,10 @@ std::shared_ptr<JobOptions> AddJobOptions(CLI::App& app) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
+  app.add_option("--calibration", options->calibration,
+                 "measurements of a real system, as `stepsim calibrate` writes them: a name of "
+                 "`stepsim list calibrations` or a file, laid over the hardware profile")
+      ->type_name("FILE");
   app.add_option("--set", options->sets,
                  "override one field, or take it out with PATH=null; may repeat")
       ->type_name("PATH=VALUE")
@@ -88,10 +92,21 @@ std::shared_ptr<JobOptions> AddJobOptions(CLI::App& app) {
 
 namespace {
 
+// A path stays one text, whatever YAML makes of its characters.
+std::string CalibrationSetting(const std::string& path) {
+  std::string quoted = "calibration='";
+  for (const char c : path) quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  return quoted + "'";
+}
+
 // Loads the job with more settings after those of the command line.
 JobVariants::Load MakeLoader(const JobOptions& options, const Session& session) {
   const auto files = std::make_shared<JobFiles>(session.Configs());
-  const auto sets = [own = options.sets](const Changes& changes) {
+  Changes given = options.sets;
+  if (!options.calibration.empty()) {
+    given.insert(given.begin(), CalibrationSetting(options.calibration));
+  }
+  const auto sets = [own = std::move(given)](const Changes& changes) {
     Changes all = own;
     all.insert(all.end(), changes.begin(), changes.end());
     return all;

@@ -19,6 +19,7 @@ struct JobOptions {
   std::string job;
   std::vector<std::string> from;
   std::vector<std::string> sets;
+  std::string calibration;  // "": the job's own
 };
 
 std::shared_ptr<JobOptions> AddJobOptions(CLI::App& app);

@@ -83,6 +83,14 @@ Rows ListCorrections(const ConfigSource& configs) {
   });
 }
 
+Rows ListCalibrations(const ConfigSource& configs) {
+  return ListFiles(configs, ConfigKind::kCalibrations, [](const SourceFile& file) {
+    const CalibrationSpec calibration = LoadCalibrationText(file.text, file.name);
+    return fmt::format("{}{}over {}", calibration.description,
+                       calibration.description.empty() ? "" : "; ", calibration.base);
+  });
+}
+
 Rows ListJobs(const ConfigSource& configs) {
   return ListFiles(configs, ConfigKind::kJobs, [&](const SourceFile& file) {
     const JobSpec job = LoadJobText(file.text, file.name, {}, configs).job;
@@ -130,6 +138,8 @@ constexpr std::array kKinds = {
     Kind{"protocols", "of collectives: `collectives.protocol`, `stepsim cost --proto`",
          [](const ConfigSource&) { return ListNames(NcclProtocolNames()); }},
     Kind{"corrections", "of NCCL's table: `collectives.corrections`", ListCorrections},
+    Kind{"calibrations", "of real systems: `calibration:` of a job, --calibration",
+         ListCalibrations},
     Kind{"strategies", "`plan.strategy`",
          [](const ConfigSource&) { return ListTable(Strategies()); }},
     Kind{"schedules", "of pipelines: `stepsim schedule`",

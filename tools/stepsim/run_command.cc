@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,7 +15,7 @@
 #include "sim/report/writer.h"
 #include "tools/stepsim/command.h"
 #include "tools/stepsim/job_options.h"
-#include "tools/stepsim/result_table.h"
+#include "tools/stepsim/write_results.h"
 
 namespace stepsim {
 namespace {
@@ -29,11 +28,6 @@ struct RunOptions {
   bool is_quiet = false;
 };
 
-struct Export {
-  std::string path;  // "-": standard output
-  const Writer* writer = nullptr;
-};
-
 struct ViewRow {
   std::string_view name;
   TraceView view;
@@ -41,30 +35,9 @@ struct ViewRow {
 constexpr std::array kViews = {ViewRow{"both", TraceView::kBoth}, ViewRow{"nccl", TraceView::kNccl},
                                ViewRow{"transfer", TraceView::kTransfer}};
 
-std::vector<Export> ParseExports(const std::vector<std::string>& paths) {
-  std::vector<std::string> suffixes;
-  for (const Writer& writer : Writers()) suffixes.emplace_back(writer.suffix);
-  std::vector<Export> exports;
-  Diagnostics diagnostics;
-  for (const std::string& path : paths) {
-    const Writer* writer = FindWriter(path == "-" ? "-.json" : path);
-    if (writer == nullptr) {
-      const std::size_t dot = path.rfind('.');
-      diagnostics.Add(
-          {"--export " + path, 0, 0},
-          fmt::format("no writer for this file name, allowed endings: {}{}",
-                      fmt::join(suffixes, ", "),
-                      dot == std::string::npos ? "" : DidYouMean(path.substr(dot), suffixes)));
-    }
-    exports.push_back({IsStandardOutput(path) ? "-" : path, writer});
-  }
-  diagnostics.ThrowIfAny();
-  return exports;
-}
-
-TraceView ViewOf(const std::string& name, const std::vector<Export>& exports) {
+TraceView ViewOf(const std::string& name, const std::vector<ExportTarget>& exports) {
   if (name.empty()) return TraceView::kBoth;
-  const bool has_trace = std::any_of(exports.begin(), exports.end(), [](const Export& e) {
+  const bool has_trace = std::any_of(exports.begin(), exports.end(), [](const ExportTarget& e) {
     return e.writer->write == WriteChromeTrace;
   });
   if (!has_trace) {
@@ -102,30 +75,13 @@ void Check(const std::vector<StepCondition>& conditions, const JobSpec& job,
 }
 
 void Run(const RunOptions& options, const Session& session) {
-  const std::vector<Export> exports = ParseExports(options.exports);
+  const std::vector<ExportTarget> exports = ParseExports(options.exports);
   RefuseToReplace(InputFiles(*options.job), options.exports);
   const std::vector<StepCondition> conditions = ParseConditions(options.fail_if);
   const TraceView view = ViewOf(options.trace_view, exports);
   const ResolvedJob job = LoadJob(*options.job, session);
   const StepResult step = RunStep(job);
-  const Result result{step.graph, step.timeline, step.report, view};
-  bool uses_stdout = false;
-  for (const Export& target : exports) uses_stdout = uses_stdout || target.path == "-";
-  // Standard output is for one reader: the summary makes way for an exported file.
-  std::ostream& text = uses_stdout ? session.streams.err : session.streams.out;
-  if (!options.is_quiet) {
-    const std::size_t width = uses_stdout ? 0 : session.streams.terminal_width;
-    text << TerminalSummary(step.report, !uses_stdout && session.streams.use_colour,
-                            width == 0 ? kSummaryWidth : width);
-  }
-  for (const Export& target : exports) {
-    if (target.path == "-") {
-      target.writer->write(result, [&](std::string_view piece) { session.streams.out << piece; });
-      continue;
-    }
-    WriteFileAtomically(target.path, *target.writer, result);
-    if (!options.is_quiet) text << fmt::format("wrote {}\n", target.path);
-  }
+  WriteResults({step.graph, step.timeline, step.report, view}, exports, options.is_quiet, session);
   Check(conditions, job.job, step.report);
 }
 
@@ -134,13 +90,7 @@ void Run(const RunOptions& options, const Session& session) {
 void AddRunCommand(CLI::App& app, const Session& session) {
   const auto options = std::make_shared<RunOptions>();
   options->job = AddJobOptions(app);
-  app.add_option("--export", options->exports,
-                 "write .json, .csv, .md, .trace.json or .trace.json.gz; - is standard output "
-                 "(-.md and the like choose another format than .json); may repeat")
-      ->type_name("FILE")
-      ->expected(1)
-      ->take_all()
-      ->allow_extra_args(false);
+  AddExportOption(app, options->exports);
   std::vector<std::string> views;
   for (const ViewRow& row : kViews) views.emplace_back(row.name);
   app.add_option("--trace-view", options->trace_view,

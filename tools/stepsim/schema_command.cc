@@ -21,6 +21,7 @@ constexpr std::array kSchemas = {
     SchemaRow{"network", NetworkSchema},
     SchemaRow{"model", ModelSchema},
     SchemaRow{"collectives", CorrectionsSchema},
+    SchemaRow{"calibration", CalibrationSchema},
     SchemaRow{"sweep", SweepSchema},
 };
 
@@ -30,7 +31,7 @@ void AddSchemaCommand(CLI::App& app, const Session& session) {
   const auto kind = std::make_shared<std::string>("job");
   std::vector<std::string> names;
   for (const SchemaRow& row : kSchemas) names.emplace_back(row.name);
-  app.add_option("kind", *kind, "job, hardware, network, model, collectives or sweep")
+  app.add_option("kind", *kind, "job, hardware, network, model, collectives, calibration or sweep")
       ->check(CLI::IsMember(names))
       ->option_text("KIND=job");
   app.callback([kind, &session] {

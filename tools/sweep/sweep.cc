@@ -205,7 +205,7 @@ std::string StemOf(const std::string& path) {
 
 }  // namespace
 
-const StructTable<CurveSpec>& CurveFields() {
+const StructTable<CurveSpec>& SweepCurveFields() {
   static const StructTable<CurveSpec> table{
       Field("x", &CurveSpec::x, "the axis along which the curve runs")
           .Unset("the axis of numbers with the most values, of equal ones the last"),
@@ -233,7 +233,7 @@ const StructTable<SweepSpec>& SweepFields() {
             "conditions on fields and metrics that a point must fulfil to be kept"),
       Field("metrics", &S::metrics, "metrics that are kept of every point")
           .Unset("all of `stepsim list metrics`"),
-      Field("curve", &S::curve, CurveFields(), "what is drawn"),
+      Field("curve", &S::curve, SweepCurveFields(), "what is drawn"),
   };
   return table;
 }

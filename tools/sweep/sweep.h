@@ -43,7 +43,7 @@ struct SweepSpec {
   std::vector<std::string> metrics;
   CurveSpec curve;
 };
-const StructTable<CurveSpec>& CurveFields();
+const StructTable<CurveSpec>& SweepCurveFields();
 const StructTable<SweepSpec>& SweepFields();  // configs/sweeps/*.yaml
 std::string SweepSchema();                    // JSON Schema for editors
 
