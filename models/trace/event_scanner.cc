@@ -141,6 +141,7 @@ EventScanner::Item EventScanner::EndDocument() {
 
 EventScanner::Item EventScanner::EndEarly() {
   is_truncated_ = true;
+  pos_ = end_;  // what has no end is no document of its own either
   return EndDocument();
 }
 

@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "models/trace/lane_calls.h"
+#include "models/trace/measured_collectives.h"
 #include "models/trace/measured_run.h"
-#include "sim/metrics/collective_report.h"
 #include "sim/metrics/intervals.h"
-#include "sim/metrics/slack.h"
 
 namespace stepsim {
 namespace {
@@ -235,9 +234,7 @@ MeasuredReport RunReporter::Report(const MeasuredStep& which) const {
     report.ranks.push_back(reporter.Report(step.ranks[i], run_.ranks[i].has_launches));
   }
   step.choices = IdVector<WorkId, CollectiveChoice>(run_.graph.work_count());
-  step.collectives =
-      ReportCollectives(CollectiveFacts(run_.graph, run_.timeline, step.choices, which.window),
-                        activities_[step.reported_rank]);
+  step.collectives = MeasuredCollectives(run_, activities_[step.reported_rank], which.window);
   const MeasuredRank& rank = run_.ranks[step.reported_rank];
   step.context.gpus = std::max(run_.world_size, static_cast<std::int64_t>(run_.ranks.size()));
   step.context.job = fmt::format("trace {}", rank.file);

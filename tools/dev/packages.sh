@@ -9,7 +9,7 @@
 BUILD_PACKAGES=(
   g++ cmake ninja-build ccache
   libboost-graph-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
-  libfmt-dev libfast-float-dev zlib1g-dev libeigen3-dev libtbb-dev libtomlplusplus-dev
+  libfmt-dev libfast-float-dev zlib1g-dev libsqlite3-dev libeigen3-dev libtbb-dev libtomlplusplus-dev
   libprotobuf-dev protobuf-compiler
 )
 TEST_PACKAGES=(

@@ -199,10 +199,7 @@ TextTable CollectivesTable(const MeasuredReport& report, std::size_t top) {
   for (const CollectiveReport* c : LargestExposed(report.step, top)) {
     constexpr std::size_t kLongestName = 60;
     std::string text = c->name.substr(0, kLongestName);
-    if (c->transfer_start > c->start) {
-      text +=
-          fmt::format(": waits {} for the slowest rank", FormatTime(c->transfer_start - c->start));
-    }
+    if (!c->cause.empty()) text += ": " + c->cause;
     table.rows.push_back({FormatTime(c->exposed_transfer()), FormatTime(c->hidden),
                           c->bytes.value == 0 ? "-" : FormatBytes(c->bytes),
                           Words(ToString(c->site)), std::move(text)});

@@ -104,7 +104,8 @@ TEST(RealTraces, StepsTileTheTrace) {
 TEST(RealTraces, CallsAroundLaunchesSayWhatAKernelDoes) {
   const MeasuredRun run = ReadTraces({Data("a100_alltoall_rank3of8_reduced.json.gz")}, {});
   bool is_found = false;
-  for (const MeasuredSite& site : All(run).detail().sites) {
+  const MeasuredReport report = All(run);
+  for (const MeasuredSite& site : report.detail().sites) {
     is_found = is_found || (site.op == CollectiveOp::kAllToAll && site.calls == 42 &&
                             site.site == Site::kExpertParallel);
   }
