@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <utility>
 
@@ -21,6 +23,28 @@ void PutBefore(std::vector<T> fitted, std::vector<T>& list) {
 
 void MoveBehind(std::vector<FitRecord>& list, std::vector<FitRecord> more) {
   std::move(more.begin(), more.end(), std::back_inserter(list));
+}
+
+// What is ten times off is no better known for being a hundred times off.
+void BoundErrors(Calibration& calibration) {
+  constexpr double kMost = 10;
+  const auto bound = [](double& error) {
+    error = std::isfinite(error) ? std::min(error, kMost) : kMost;
+  };
+  for (FitRecord& record : calibration.about.fits) {
+    bound(record.residual);
+    bound(record.residual_p90);
+  }
+  for (CollectiveCurve& curve : calibration.hardware.collective_curves) {
+    bound(curve.residual);
+    bound(curve.residual_p90);
+    bound(curve.latency_error);
+    bound(curve.bandwidth_error);
+  }
+  GpuSpec& gpu = calibration.hardware.gpu;
+  bound(gpu.memory_residual);
+  bound(gpu.attention.residual);
+  for (GemmCurve& curve : gpu.gemm) bound(curve.residual);
 }
 
 }  // namespace
@@ -43,6 +67,7 @@ Calibration Calibrate(const Measurements& measurements, const HardwareSpec& base
   PutBefore(std::move(curves.points), result.hardware.calibration);
   MoveBehind(records, std::move(curves.records));
   FitInterference(measurements.interference, result.hardware, records);
+  BoundErrors(result);
   if (result.about.description.empty()) {
     result.about.description =
         fmt::format("{} measurements{}{}", measurements.size(),

@@ -70,7 +70,8 @@ void SetSmooth(const LinearFit& fit, CollectiveCurve* curve) {
   const double latency = fit.parameters[0], beta = fit.parameters[1], gamma = fit.parameters[2];
   curve->latency = DurationFromSeconds(latency);
   curve->latency_error = latency > 0 ? fit.errors[0] / latency : 0;
-  if (beta <= 0) return;
+  constexpr double kLeastBeta = 1e-17;  // no link is that fast: nothing depends on the size
+  if (beta <= kLeastBeta) return;
   curve->bandwidth = Bandwidth{1 / beta};
   curve->bandwidth_error = fit.errors[1] / beta;
   // sqrt(ramp x T) = gamma sqrt(S) with T = beta S.
@@ -154,11 +155,18 @@ std::string ValueOf(const CollectiveCurve& curve) {
   return text;
 }
 
+bool IsUsable(const MeasuredCall& call) {
+  constexpr double kShortest = 1e-9;  // seconds
+  constexpr std::int64_t kMostRanks = 10'000'000, kMostNodes = 1'000'000;
+  return call.time.seconds >= kShortest && call.bytes > 0 && call.ranks > 1 &&
+         call.ranks <= kMostRanks && call.nodes <= std::min(call.ranks, kMostNodes);
+}
+
 // Groups whose algorithms are known stay apart where each has sizes enough.
 Groups GroupsOf(const std::vector<MeasuredCall>& calls) {
   Groups whole;
   for (const MeasuredCall& call : calls) {
-    if (call.time.seconds > 0 && call.ranks > 1 && call.bytes > 0) {
+    if (IsUsable(call)) {
       whole[KeyOf(call, false)].push_back(call);
     }
   }

@@ -85,9 +85,7 @@ class LineReader {
     const std::string text = Text(key, true);
     if (const std::optional<DType> dtype = ParseDType(text)) return *dtype;
     if (text.rfind("fp8", 0) == 0) return DType::kFp8;
-    if (!text.empty()) {
-      Report(fmt::format("{}: found '{}', allowed: {}", key, text, fmt::join(DTypeNames(), ", ")));
-    }
+    if (!text.empty()) unknown_type_ = text;
     return DType::kBf16;
   }
 
@@ -112,6 +110,8 @@ class LineReader {
   }
   LineReader Of(const Json& object) { return {object, place_, problems_}; }
   const Json& object() const { return object_; }
+  // A type that no model knows ("fp64"); "": none. The line is left out.
+  const std::string& unknown_type() const { return unknown_type_; }
 
  private:
   static constexpr std::size_t kLongestText = 1000;
@@ -130,6 +130,7 @@ class LineReader {
   const Json& object_;
   Place place_;
   std::vector<Diagnostic>& problems_;
+  std::string unknown_type_;
 };
 
 MeasuredGemm ReadGemmFields(LineReader& line) {
@@ -166,10 +167,21 @@ MeasuredCall ReadCallFields(LineReader& line, const Group& group) {
   return call;
 }
 
+bool IsKnownType(const LineReader& line, Measurements& all) {
+  if (line.unknown_type().empty()) return true;
+  const std::string note =
+      fmt::format("lines of the type {} left out", line.unknown_type().substr(0, 40));
+  if (std::find(all.notes.begin(), all.notes.end(), note) == all.notes.end() &&
+      all.notes.size() < kMostProblems) {
+    all.notes.push_back(note);
+  }
+  return false;
+}
+
 void ReadGemm(LineReader& line, const Group&, Measurements& all) {
   MeasuredGemm gemm = ReadGemmFields(line);
   gemm.time = line.Time();
-  all.gemms.push_back(std::move(gemm));
+  if (IsKnownType(line, all)) all.gemms.push_back(std::move(gemm));
 }
 
 void ReadMemory(LineReader& line, const Group&, Measurements& all) {
@@ -196,7 +208,7 @@ void ReadAttention(LineReader& line, const Group&, Measurements& all) {
   call.backward = direction == "backward";
   call.implementation = line.Text("implementation");
   call.time = line.Time();
-  all.attention.push_back(std::move(call));
+  if (IsKnownType(line, all)) all.attention.push_back(std::move(call));
 }
 
 void ReadCollective(LineReader& line, const Group& group, Measurements& all) {
@@ -223,6 +235,7 @@ void ReadInterference(LineReader& line, const Group& group, Measurements& all) {
   pair.compute_beside = line.Seconds("compute_beside_s");
   pair.beside_alone = line.Seconds("beside_alone_s", false);
   pair.beside_beside = line.Seconds("beside_beside_s", false);
+  if (!IsKnownType(compute, all)) return;
   all.interference.push_back(std::move(pair));
 }
 

@@ -94,26 +94,31 @@ std::vector<const CollectiveCurve*> MeasuredCurves::CurvesOf(
   return exact.empty() ? others : exact;
 }
 
+// Where the job leaves the choice to NCCL, what ran at this size on the real system counts more
+// than what the model would choose.
 const CollectiveCurve* MeasuredCurves::Find(const CollectiveRequest& request,
                                             const CollectiveCost& cost) const {
-  const std::vector<const CollectiveCurve*> curves = CurvesOf(request);
+  const double bytes = ToDouble(request.bytes);
+  const bool is_pinned =
+      !spec_.algorithm.empty() || !spec_.protocol.empty() || !spec_.all_reduce.empty();
   const auto matches = [](const std::string& pattern, std::string_view value) {
     return pattern == "*" || pattern == value;
   };
-  for (const CollectiveCurve* curve : curves) {
-    const bool is_host = curve->backend != "nccl";
-    if (is_host ||
-        (matches(curve->algorithm, cost.algorithm) && matches(curve->protocol, cost.protocol))) {
-      return curve;
-    }
+  const auto rank = [&](const CollectiveCurve& curve) {
+    const bool is_it = curve.backend != "nccl" || (matches(curve.algorithm, cost.algorithm) &&
+                                                   matches(curve.protocol, cost.protocol));
+    const bool is_inside = !IsOutside(curve, bytes);
+    const int first = is_pinned ? is_it : is_inside, second = is_pinned ? is_inside : is_it;
+    return 2 * first + second;
+  };
+  const CollectiveCurve* best = nullptr;
+  for (const CollectiveCurve* curve : CurvesOf(request)) {
+    const bool is_better =
+        best == nullptr || rank(*curve) > rank(*best) ||
+        (rank(*curve) == rank(*best) && CurveSeconds(*curve, bytes) < CurveSeconds(*best, bytes));
+    if (is_better) best = curve;
   }
-  // NCCL chose otherwise on the real system than the model does: the best that was measured.
-  const double bytes = ToDouble(request.bytes);
-  const auto fastest = std::min_element(
-      curves.begin(), curves.end(), [bytes](const CollectiveCurve* a, const CollectiveCurve* b) {
-        return CurveSeconds(*a, bytes) < CurveSeconds(*b, bytes);
-      });
-  return fastest == curves.end() ? nullptr : *fastest;
+  return best;
 }
 
 double MeasuredCurves::ModelSeconds(const CollectiveCurve& curve, const CollectiveRequest& request,
@@ -123,7 +128,7 @@ double MeasuredCurves::ModelSeconds(const CollectiveCurve& curve, const Collecti
   if (pricer == nullptr) {
     pricer = std::make_unique<NcclPricer>(hardware_, AsMeasured(spec_, curve.max_ctas));
   }
-  if (curve.algorithm != "*") {
+  if (curve.algorithm == cost.algorithm) {
     for (const CollectiveCost& candidate : pricer->Candidates(request)) {
       const bool is_it = candidate.algorithm == curve.algorithm &&
                          (curve.protocol == "*" || candidate.protocol == curve.protocol);

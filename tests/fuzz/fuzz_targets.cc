@@ -8,11 +8,16 @@
 #include <string>
 #include <vector>
 
+#include "models/calibration/benchmark_csv.h"
+#include "models/calibration/calibrate.h"
 #include "models/calibration/collective_validation.h"
 #include "models/calibration/csv_table.h"
 #include "models/calibration/kernel_table.h"
 #include "models/calibration/live_link.h"
+#include "models/calibration/measurement_file.h"
 #include "models/calibration/memory_table.h"
+#include "models/calibration/nccl_log.h"
+#include "models/calibration/train_log.h"
 #include "models/chakra/chakra_graph.h"
 #include "models/import/import_job.h"
 #include "models/pipeline/check_schedule.h"
@@ -173,6 +178,56 @@ void FuzzLiveSweep(std::string_view bytes) {
     }
   } catch (const ConfigError& error) {
     if (error.diagnostics().empty()) std::abort();
+  }
+}
+
+namespace {
+
+template <class T>
+void Shorten(std::vector<T>& list, std::size_t most) {
+  if (list.size() > most) list.resize(most);
+}
+
+// Fits take their time: a few of each are enough to go wrong.
+void CheckCalibration(Measurements measured) {
+  Shorten(measured.gemms, 8);
+  Shorten(measured.attention, 4);
+  Shorten(measured.collectives, 48);
+  Shorten(measured.interference, 8);
+  const ResolvedJob plain = LoadJobText("{model: tiny, hardware: box}", "job.yaml", {}, Source());
+  const HardwareSpec& base = plain.job.hardware;
+  const Calibration calibration = Calibrate(measured, base, "fuzz");
+  const MemoryConfigSource files(
+      std::map<std::string, std::string>{{"c.yaml", CalibrationYaml(calibration, base)}});
+  // Whatever was measured: what is written can be read.
+  try {
+    LoadJobText(plain.resolved_json, "job.json", {"calibration=c.yaml"}, files);
+  } catch (const ConfigError&) {
+    std::abort();
+  }
+}
+
+}  // namespace
+
+void FuzzMeasuredLog(std::string_view bytes) {
+  const std::string name = "log";
+  const NcclLogDefaults defaults{.op = CollectiveOp::kAllReduce, .ranks = 4, .nodes = 2};
+  const auto attempt = [](auto read) {
+    try {
+      CheckCalibration(read());
+    } catch (const ConfigError&) {
+    }
+  };
+  attempt([&] { return ReadMeasurementFile(bytes, name); });
+  attempt([&] { return ReadNcclLog(bytes, name); });
+  attempt([&] { return ReadNcclLog(bytes, name, defaults); });
+  attempt([&] { return ReadCollectiveCsv(bytes, name); });
+  attempt([&] { return ReadGemmCsv(bytes, name); });
+  try {
+    for (const LogSeries& series : ReadTrainLog(bytes, name).series) {
+      if (!(series.median > 0) || !std::isfinite(series.median)) std::abort();
+    }
+  } catch (const ConfigError&) {
   }
 }
 

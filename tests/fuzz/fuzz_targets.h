@@ -29,6 +29,10 @@ void FuzzMeasuredTable(std::string_view bytes);
 // link fitted.
 void FuzzLiveSweep(std::string_view bytes);
 
+// The bytes are what somebody measured: read by every reader of logs, fitted, written as a
+// calibration and read again over a profile.
+void FuzzMeasuredLog(std::string_view bytes);
+
 // The bytes are a table of published memory figures: read, and every row that can be is computed.
 void FuzzMemoryTable(std::string_view bytes);
 

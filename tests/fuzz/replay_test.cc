@@ -35,12 +35,19 @@ struct Target {
   void (*run)(std::string_view bytes);
 };
 constexpr Target kTargets[] = {
-    {"chakra", FuzzChakra},      {"condition", FuzzCondition},
-    {"config", FuzzConfig},      {"csv", FuzzCsv},
-    {"hf_config", FuzzHfConfig}, {"import", FuzzImport},
-    {"live", FuzzLiveSweep},     {"measured", FuzzMeasuredTable},
-    {"memory", FuzzMemoryTable}, {"schedule", FuzzSchedule},
-    {"toml", FuzzToml},          {"trace", FuzzTrace},
+    {"chakra", FuzzChakra},
+    {"condition", FuzzCondition},
+    {"config", FuzzConfig},
+    {"csv", FuzzCsv},
+    {"hf_config", FuzzHfConfig},
+    {"import", FuzzImport},
+    {"live", FuzzLiveSweep},
+    {"measured", FuzzMeasuredTable},
+    {"measured_log", FuzzMeasuredLog},
+    {"memory", FuzzMemoryTable},
+    {"schedule", FuzzSchedule},
+    {"toml", FuzzToml},
+    {"trace", FuzzTrace},
 };
 
 TEST(FuzzReplay, Corpus) {

@@ -74,7 +74,7 @@ void Configure(CLI::App& root, Session& session) {
 
 int Parse(const std::vector<std::string>& arguments, const CliStreams& streams) {
   CLI::App root("Predicts one training step of a deep network on a GPU cluster.");
-  Session session{streams, ""};
+  Session session{streams, "", arguments};
   Configure(root, session);
   const auto names = CommandNames();
   const auto first = std::find_if(arguments.begin(), arguments.end(),
@@ -133,6 +133,8 @@ int RunCli(const std::vector<std::string>& arguments, const CliStreams& streams)
   } catch (const CheckFailed& error) {
     streams.err << "error: " << error.what() << '\n';
     return kExitCheckFailed;
+  } catch (const ChildFailed& error) {
+    return error.status();
   } catch (const std::bad_alloc&) {
     streams.err << "error: out of memory\n";
     return kExitInternal;

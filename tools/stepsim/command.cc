@@ -38,6 +38,11 @@ constexpr std::array kCommands = {
     Command{"validate", "how far from measurements are the predictions",
             "stepsim validate collectives curves.csv --calibrate two-point --export errors.csv",
             AddValidateCommand},
+    Command{"calibrate",
+            "what do measurements of a real cluster say: a calibration for run and all others",
+            "stepsim calibrate --nccl-tests all_reduce.log --gemm gemm.csv --hardware dgx-h100 -o "
+            "mine.yaml",
+            AddCalibrateCommand},
     Command{"schedule",
             "in which order do a pipeline's micro-batches run, and how large is the bubble",
             "stepsim schedule zbv --stages 4 --microbatches 8", AddScheduleCommand},

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "models/spec/config_source.h"
 #include "tools/stepsim/cli.h"
@@ -18,7 +19,8 @@ namespace stepsim {
 // What the commands share during one invocation.
 struct Session {
   const CliStreams& streams;
-  std::string config_folder;  // --configs; "" = beside the program
+  std::string config_folder;                // --configs; "" = beside the program
+  std::vector<std::string> arguments = {};  // as they were given, the command among them
 
   std::unique_ptr<ConfigSource> Configs() const;
 };
@@ -27,6 +29,16 @@ struct Session {
 class CheckFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+// A program that a command started has ended with this status, and said why.
+class ChildFailed : public std::runtime_error {
+ public:
+  explicit ChildFailed(int status) : std::runtime_error("a program failed"), status_(status) {}
+  int status() const { return status_; }
+
+ private:
+  int status_;
 };
 
 struct Command {
@@ -49,6 +61,7 @@ void AddMergeCommand(CLI::App& app, const Session& session);
 void AddTuneCommand(CLI::App& app, const Session& session);
 void AddCostCommand(CLI::App& app, const Session& session);
 void AddValidateCommand(CLI::App& app, const Session& session);
+void AddCalibrateCommand(CLI::App& app, const Session& session);
 void AddScheduleCommand(CLI::App& app, const Session& session);
 void AddTraceCommand(CLI::App& app, const Session& session);
 void AddChakraCommand(CLI::App& app, const Session& session);

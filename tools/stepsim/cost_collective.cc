@@ -105,8 +105,17 @@ std::string ModelText(const Table& table) {
 }
 
 std::string CalibrationText(const Table& table) {
-  const std::size_t points =
-      PointsFor(table.cluster.hardware, table.op.collective, PlacementOf(table.cluster)).size();
+  const Placement group = PlacementOf(table.cluster);
+  for (const CollectiveCurve& curve : table.cluster.hardware.collective_curves) {
+    if (curve.collective != ToString(table.op.collective) || curve.ranks != group.ranks ||
+        curve.nodes != group.nodes) {
+      continue;
+    }
+    const std::string& name = table.cluster.calibration.name;
+    return fmt::format("a curve of {} measurements of this group{}", curve.points,
+                       name.empty() ? "" : fmt::format(", calibration '{}'", name));
+  }
+  const std::size_t points = PointsFor(table.cluster.hardware, table.op.collective, group).size();
   if (points > 0 && table.cluster.collectives.model == CollectiveModel::kAlphaBeta) {
     return "the alpha_beta model does not look at hardware.calibration";
   }

@@ -1,0 +1,11 @@
+// libFuzzer: bin/measured_log_fuzz tests/fuzz/corpus/measured_log
+#include <cstddef>
+#include <cstdint>
+
+#include "tests/fuzz/fuzz_targets.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  // libFuzzer hands over bytes; a text is the same bytes.
+  stepsim::FuzzMeasuredLog({reinterpret_cast<const char*>(data), size});
+  return 0;
+}
