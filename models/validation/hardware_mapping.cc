@@ -53,25 +53,26 @@ constexpr std::array kGpus = {
             "NVIDIA A100 datasheet"},
     GpuRule{"a100 pcie", "a100-80g-pcie", 8, "", ""},
     GpuRule{"a100 40gb", "a100-40g-dgx", 8, "", ""},
-    GpuRule{"a100 40 gb", "a100-40g-dgx", 8, "", ""},
+    GpuRule{"a100 40_gb", "a100-40g-dgx", 8, "", ""},
     GpuRule{"a100", "a100-80g-dgx", 8, "", ""},
-    GpuRule{"v100 nvswitch", "v100-dgx1", 16, "hardware.switched=true",
+    GpuRule{"v100 nvswitch", "v100-dgx1", 16,
+            "hardware.switched=true; hardware.gpus_per_node=16; hardware.network.nics_per_node=8",
             "DGX-2: sixteen V100 behind NVSwitch"},
     GpuRule{"v100 pcie", "v100-pcie", 8, "", ""},
     GpuRule{"v100 16gb", "v100-dgx1", 8, "hardware.gpu.memory=16 GiB", "the 16 GB part"},
-    GpuRule{"v100 16 gb", "v100-dgx1", 8, "hardware.gpu.memory=16 GiB", "the 16 GB part"},
+    GpuRule{"v100 16_gb", "v100-dgx1", 8, "hardware.gpu.memory=16 GiB", "the 16 GB part"},
     GpuRule{"v100", "v100-dgx1", 8, "", ""},
-    GpuRule{"rtx pro 6000", "rtx-pro-6000-pcie", 8, "", ""},
+    GpuRule{"rtx_pro_6000", "rtx-pro-6000-pcie", 8, "", ""},
     GpuRule{"l40s", "l40s-pcie", 8, "", ""},
-    GpuRule{"rtx 4090", "rtx4090-pcie", 8, "", ""},
-    GpuRule{"rtx 6000 ada", "l40s-pcie", 8,
+    GpuRule{"rtx_4090", "rtx4090-pcie", 8, "", ""},
+    GpuRule{"rtx_6000_ada", "l40s-pcie", 8,
             "hardware.gpu.name=RTX-6000-Ada-48GB; hardware.gpu.hbm_bandwidth=960 GB/s; "
             "hardware.gpu.memory=48 GiB",
             "the same AD102 die with 142 SMs; memory of the RTX 6000 Ada datasheet"},
-    GpuRule{"rtx a6000", "a40-pcie", 8,
+    GpuRule{"rtx_a6000", "a40-pcie", 8,
             "hardware.gpu.name=RTX-A6000-48GB; hardware.gpu.hbm_bandwidth=768 GB/s",
             "the same GA102 die; memory of the RTX A6000 datasheet"},
-    GpuRule{"rtx 3090", "a40-pcie", 8,
+    GpuRule{"rtx_3090", "a40-pcie", 8,
             "hardware.gpu.name=RTX-3090-24GB; hardware.gpu.sms=82; "
             "hardware.gpu.peak.fp32=35.6 TFLOP/s; hardware.gpu.peak.tf32=35.6 TFLOP/s; "
             "hardware.gpu.peak.bf16=71 TFLOP/s; hardware.gpu.peak.fp16=71 TFLOP/s; "
@@ -86,24 +87,24 @@ constexpr std::array kGpus = {
 constexpr std::array kFabrics = {
     TextRule{"none", "", ""},
     TextRule{"", "", "the profile's network"},
-    TextRule{"simulator config", "", ""},
-    TextRule{"omni path", "network=omnipath-4x100g", ""},
-    TextRule{"efa", "network=efa-4x100g", ""},
+    TextRule{"simulator_config", "", ""},
+    TextRule{"omni_path", "network.base=omnipath-4x100g", ""},
+    TextRule{"efa", "network.base=efa-4x100g", ""},
     TextRule{"slingshot", "", ""},
-    TextRule{"roce", "network=roce-8x400g", ""},
+    TextRule{"roce", "network.base=roce-8x400g", ""},
     TextRule{"infiniband", "", ""},
     TextRule{"hdr", "", ""},
     TextRule{"ndr", "", ""},
     TextRule{"edr", "", ""},
     TextRule{"rdma", "", ""},
-    TextRule{"tcp", "network=ethernet-100g", ""},
-    TextRule{"ethernet", "network=ethernet-100g", ""},
-    TextRule{"gb s", "", ""},
+    TextRule{"tcp", "network.base=ethernet-100g", ""},
+    TextRule{"ethernet", "network.base=ethernet-100g", ""},
+    TextRule{"gb_s", "", ""},
 };
 
 constexpr std::array kIntraLinks = {
     TextRule{"", "", ""},     TextRule{"nvlink", "", ""},     TextRule{"nvswitch", "", ""},
-    TextRule{"pcie", "", ""}, TextRule{"cube mesh", "", ""}, TextRule{"none", "", ""},
+    TextRule{"pcie", "", ""}, TextRule{"cube_mesh", "", ""}, TextRule{"none", "", ""},
 };
 
 // "4x 100 Gb/s EDR per node (about 135 Gb/s reached)"

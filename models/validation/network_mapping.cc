@@ -43,7 +43,7 @@ constexpr std::array kFamilies = {
     FamilyRule{"nemotron", "positions=rotary; norm=layer_norm", 256000, "as Nemotron-4"},
     FamilyRule{"qwen3", "positions=rotary; norm=rms_norm; head_dim=128; qk_norm=true", 151936,
                "Qwen3's config.json"},
-    FamilyRule{"gpt oss", "positions=rotary; norm=rms_norm; head_dim=64; qkv_bias=true; "
+    FamilyRule{"gpt_oss", "positions=rotary; norm=rms_norm; head_dim=64; qkv_bias=true; "
                "output_bias=true", 201088,
                "gpt-oss' config.json; its windows of every second layer count as full attention"},
     FamilyRule{"llama2", kLlama, 32000, "Llama 2's config.json"},
@@ -63,12 +63,12 @@ constexpr std::array kRefused = {
     RefusedRule{"deepseek", "multi-latent attention is not simulated"},
     RefusedRule{"kimi", "multi-latent attention is not simulated"},
     RefusedRule{"moonlight", "multi-latent attention is not simulated"},
-    RefusedRule{"nemotron h", "Mamba layers are not simulated"},
-    RefusedRule{"nemotron 3", "Mamba layers are not simulated"},
+    RefusedRule{"nemotron_h", "Mamba layers are not simulated"},
+    RefusedRule{"nemotron_3", "Mamba layers are not simulated"},
     RefusedRule{"llama4", "experts in every second layer and chunked attention are not simulated"},
     RefusedRule{"gnmt", "recurrent networks are not simulated"},
-    RefusedRule{"transformer xl", "attention to a memory of earlier segments is not simulated"},
-    RefusedRule{"transformer big", "encoder-decoder networks are not simulated"},
+    RefusedRule{"transformer_xl", "attention to a memory of earlier segments is not simulated"},
+    RefusedRule{"transformer_big", "encoder-decoder networks are not simulated"},
     RefusedRule{"bart", "encoder-decoder networks are not simulated"},
     RefusedRule{"t5", "encoder-decoder networks are not simulated"},
     RefusedRule{"ssd", "no description of this network"},
@@ -80,8 +80,8 @@ struct ListedRule {
   std::string_view words, model;
 };
 constexpr std::array kListed = {
-    ListedRule{"resnet 50", "resnet-50"}, ListedRule{"resnet50", "resnet-50"},
-    ListedRule{"resnet 18", "resnet-18"}, ListedRule{"resnet18", "resnet-18"}};
+    ListedRule{"resnet_50", "resnet-50"}, ListedRule{"resnet50", "resnet-50"},
+    ListedRule{"resnet_18", "resnet-18"}, ListedRule{"resnet18", "resnet-18"}};
 
 // Dimensions of published networks whose rows give the name alone.
 struct NamedDimensions {
@@ -90,9 +90,9 @@ struct NamedDimensions {
   std::string_view why;
 };
 constexpr std::array kNamed = {
-    NamedDimensions{"gpt3 5b", 24, 4096, 32, 32, 16384, "NeMo-Framework-Launcher gpt3/5b.yaml"},
-    NamedDimensions{"gpt3 20b", 44, 6144, 48, 48, 24576, "NeMo-Framework-Launcher gpt3/20b.yaml"},
-    NamedDimensions{"gpt2 124m", 12, 768, 12, 12, 3072, "GPT-2's config.json"},
+    NamedDimensions{"gpt3_5b", 24, 4096, 32, 32, 16384, "NeMo-Framework-Launcher gpt3/5b.yaml"},
+    NamedDimensions{"gpt3_20b", 44, 6144, 48, 48, 24576, "NeMo-Framework-Launcher gpt3/20b.yaml"},
+    NamedDimensions{"gpt2_124m", 12, 768, 12, 12, 3072, "GPT-2's config.json"},
 };
 
 template <class Rules>

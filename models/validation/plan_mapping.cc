@@ -96,6 +96,7 @@ struct PrecisionRule {
 };
 constexpr std::array kPrecisions = {
     PrecisionRule{"nvfp4", "", "nvfp4 products are not simulated"},
+    PrecisionRule{"mxfp8", "fp8", ""},
     PrecisionRule{"fp8", "fp8", ""},
     PrecisionRule{"bf16", "bf16", ""},
     PrecisionRule{"fp16", "fp16", ""},

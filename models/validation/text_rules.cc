@@ -41,13 +41,28 @@ std::string PlainWords(std::string_view text) {
   return std::string(Trimmed(plain));
 }
 
+namespace {
+
+// Does a word of the text begin so? '_' stands for the blank between two words.
+bool HasWord(std::string_view plain_text, std::string word) {
+  std::replace(word.begin(), word.end(), '_', ' ');
+  for (std::size_t at = plain_text.find(word); at != std::string_view::npos;
+       at = plain_text.find(word, at + 1)) {
+    if (at == 0 || plain_text[at - 1] == ' ') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 bool MatchesWords(std::string_view plain_text, std::string_view words) {
   if (words.empty()) return plain_text.empty();
   if (words.front() == '=') return plain_text == words.substr(1);
   for (const std::string_view word : Parts(words, ' ')) {
     const bool is_refused = word.front() == '!';
-    const bool has = plain_text.find(is_refused ? word.substr(1) : word) != std::string_view::npos;
-    if (has == is_refused) return false;
+    if (HasWord(plain_text, std::string(word.substr(is_refused ? 1 : 0))) == is_refused) {
+      return false;
+    }
   }
   return true;
 }

@@ -17,8 +17,9 @@ namespace stepsim {
 // Lower case; what joins words ('-', '_', '/', brackets, commas) is a blank.
 std::string PlainWords(std::string_view text);
 
-// Does the text hold all of these words? Parts of a word count ("nvlink" is in "nvlink4"); "!pcie"
-// must not be in it, "=full" is the whole text, "" the empty one.
+// Does the text hold all of these words? The begin of a word is enough ("nvlink" is in "nvlink4"),
+// "nemotron_3" is two words in a row; "!pcie" must not be in it, "=full" is the whole text, "" the
+// empty one.
 bool MatchesWords(std::string_view plain_text, std::string_view words);
 
 // Which jobs a row means anything to.
