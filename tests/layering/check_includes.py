@@ -40,7 +40,7 @@ LAYERS = {
     "models/calibration": (*SPEC, "sim/config", "sim/graph", "models/topology", "models/cost",
                            "models/memory"),
     "models/chakra": (*SPEC, "sim/config", "sim/graph"),
-    "models/trace": (*SPEC, "sim/graph", "sim/timeline", "sim/engine", "sim/metrics"),
+    "models/trace": ("sim/base", "sim/graph", "sim/timeline", "sim/engine", "sim/metrics"),
     "models": (*SIM, "models/*"),
     "models/study": (*SIM, "models", "models/*"),
     "tools": (*SIM, "models", "models/*", "tools/*"),
