@@ -27,7 +27,7 @@ void MoveBehind(std::vector<FitRecord>& list, std::vector<FitRecord> more) {
 
 // What is ten times off is no better known for being a hundred times off.
 void BoundErrors(Calibration& calibration) {
-  constexpr double kMost = 10;
+  static constexpr double kMost = 10;
   const auto bound = [](double& error) {
     error = std::isfinite(error) ? std::min(error, kMost) : kMost;
   };

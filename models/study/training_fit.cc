@@ -128,7 +128,7 @@ class Fitter {
     const double determinant = (a + kDamping) * (c + kDamping) - b * b;
     const double dx = ((c + kDamping) * p - b * q) / determinant;
     const double dy = ((a + kDamping) * q - b * p) / determinant;
-    constexpr double kLongest = 1;  // a step, in the logarithm
+    static constexpr double kLongest = 1;  // a step, in the logarithm
     const auto moved = [](double from, double by) {
       return std::clamp(from + std::clamp(by, -kLongest, kLongest), std::log(kLeast),
                         std::log(kMost));

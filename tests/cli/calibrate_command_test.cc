@@ -40,7 +40,7 @@ std::string SlowAllReduce() {
   return log.str();
 }
 
-Json Run(std::vector<std::string> arguments) {
+Json RunJob(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "run");
   arguments.insert(arguments.end(), {"-q", "--export", "-"});
   const Answer answer = Ask(arguments);
@@ -67,8 +67,8 @@ TEST_F(Calibrate, FitsLogsAndRunsWithThem) {
   EXPECT_NEAR(Json::parse(cost.out)["rows"][0]["time_us"].get<double>(),
               30 + 67'108'864 / 100e9 * 1e6, 1.0);
 
-  const Json plain = Run({"gpt2_ddp_8xa100"});
-  const Json calibrated = Run({"gpt2_ddp_8xa100", "--calibration", out});
+  const Json plain = RunJob({"gpt2_ddp_8xa100"});
+  const Json calibrated = RunJob({"gpt2_ddp_8xa100", "--calibration", out});
   EXPECT_GT(calibrated["communication_s"].get<double>(),
             1.3 * plain["communication_s"].get<double>());
   EXPECT_EQ(calibrated["resolved"]["calibration"]["name"], "mine");
@@ -134,7 +134,7 @@ TEST_F(Calibrate, SaysHowToMeasure) {
 std::string LogOf(const std::string& job, const std::vector<std::string>& sets) {
   std::vector<std::string> arguments = {job};
   for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
-  const double ms = 1e3 * Run(arguments)["step_time_s"].get<double>();
+  const double ms = 1e3 * RunJob(arguments)["step_time_s"].get<double>();
   std::ostringstream log;
   log.precision(12);
   for (int i = 0; i < 20; ++i) {

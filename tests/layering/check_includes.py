@@ -40,7 +40,7 @@ LAYERS = {
     "models/calibration": (*SPEC, "sim/config", "sim/graph", "sim/engine", "models/topology",
                            "models/workload", "models/memory", "models/cost", "models/contention"),
     "models/chakra": (*SPEC, "sim/config", "sim/graph"),
-    "models/trace": (*SPEC, "sim/graph", "sim/timeline", "sim/engine", "sim/metrics"),
+    "models/trace": ("sim/base", "sim/graph", "sim/timeline", "sim/engine", "sim/metrics"),
     "models/compare": (*SPEC, "sim/graph", "sim/timeline", "sim/engine", "sim/metrics",
                        "models/trace"),
     "models": (*SIM, "models/*"),

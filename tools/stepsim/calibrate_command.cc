@@ -20,6 +20,7 @@
 #include "sim/report/writer.h"
 #include "tools/stepsim/calibrate_training.h"
 #include "tools/stepsim/command.h"
+#include "tools/stepsim/result_table.h"
 #include "tools/stepsim/measuring_program.h"
 #include "tools/stepsim/text_document.h"
 #include "tools/stepsim/validate.h"

@@ -27,15 +27,15 @@ constexpr Bytes kLarge{1 << 20};
 
 struct CalibrationName {
   std::string_view name;
-  Calibration calibration;
+  KnownSizes calibration;
 };
 constexpr std::array kCalibrations = {
-    CalibrationName{"none", Calibration::kNone},
-    CalibrationName{"two-point", Calibration::kTwoPoint},
-    CalibrationName{"knots", Calibration::kKnots},
+    CalibrationName{"none", KnownSizes::kNone},
+    CalibrationName{"two-point", KnownSizes::kTwoPoint},
+    CalibrationName{"knots", KnownSizes::kKnots},
 };
 
-Calibration ParseCalibration(const std::string& text) {
+KnownSizes ParseCalibration(const std::string& text) {
   std::vector<std::string> names;
   for (const CalibrationName& row : kCalibrations) {
     if (row.name == text) return row.calibration;

@@ -121,9 +121,12 @@ TEST(ByteSource, GzipInMembersAndCutOff) {
   const std::string text = t.Text();
   const std::string members = Gzip(text.substr(0, 100)) + Gzip(text.substr(100));
   EXPECT_EQ(ReadTraceTexts({{"a.gz", members}}, {}).ranks[0].kernels, 2u);
-  const std::string packed = Gzip(text);
+  for (int i = 2; i < 200; ++i) t.Kernel("gemm", 7, 37 * i * i, 10 + i % 7);
+  const std::string packed = Gzip(t.Text());
   const MeasuredRun cut = ReadTraceTexts({{"a.gz", packed.substr(0, packed.size() - 30)}}, {});
   EXPECT_THAT(cut.warnings, Contains(HasSubstr("the gzip file is cut off")));
+  EXPECT_GT(cut.ranks[0].kernels, 100u);
+  EXPECT_LT(cut.ranks[0].kernels, 200u);
   // Damaged from the first byte of data on: nothing is left.
   std::string damaged = packed;
   damaged[12] = static_cast<char>(damaged[12] ^ 0x5A);
