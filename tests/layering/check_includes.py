@@ -80,6 +80,7 @@ THIRD_PARTY = {
     "poll.h": ("tools/calibrate/tcp_peers.cc", "tests/*"),
     "unistd.h": ("*.cc", "tests/*"),
     "malloc.h": ("*.cc",),
+    "spawn.h": ("tools/stepsim/measuring_program.cc",),
     "fcntl.h": ("*.cc", "tests/*"),
     "sys/": ("*.cc", "tests/*"),
 }
