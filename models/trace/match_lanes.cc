@@ -78,7 +78,8 @@ class Matcher {
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
       for (const auto& [key, span] : KeysOf(lanes_[lane])) by_key[key].emplace_back(lane, span);
     }
-    for (auto& [key, meeting] : by_key) {
+    for (auto& entry : by_key) {
+      LaneMeeting& meeting = entry.second;
       if (meeting.size() < 2) continue;
       const bool is_one = std::all_of(meeting.begin(), meeting.end(), [&](const auto& member) {
         return IsSameCall(Call(member), Call(meeting.front()));
