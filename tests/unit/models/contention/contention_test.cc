@@ -370,9 +370,9 @@ TEST(CoreShare, IsFair) {
   EXPECT_NEAR(BesideKernel(Core(1), full, kernel), 2, 1e-9);
   EXPECT_NEAR(BesideKernel(Core(0.6), full, kernel), 0.6 / 0.5, 1e-9);
   // Collectives of a GPU have SMs of their own.
-  const Occupancy of_gpu = Transfer(1, 0, 1);
-  EXPECT_NEAR(BesideKernel(Core(1), of_gpu, kernel), BesideKernel(Core(0), of_gpu, kernel), 1e-9);
-  EXPECT_NEAR(Beside(Core(1), of_gpu, kernel), Beside(Core(0), of_gpu, kernel), 1e-9);
+  HardwareSpec gpu = Round();
+  gpu.gpu.contention.core_demand = 1;
+  EXPECT_NEAR(BesideKernel(gpu, Transfer(1, 0, 1), kernel), 1, 1e-9);
 }
 
 // Two collectives share the link, so each asks for half a core: with the kernel three get a third.
