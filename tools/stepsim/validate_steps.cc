@@ -1,5 +1,7 @@
 // stepsim validate steps: every row of a table of published training steps predicted, the errors by
 // source and whatever else is asked for, the ten farthest off with their accounts.
+#include "models/validation/validate_steps.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <tbb/global_control.h>
@@ -17,7 +19,6 @@
 #include "models/calibration/csv_table.h"
 #include "models/spec/remembering_source.h"
 #include "models/validation/step_scores.h"
-#include "models/validation/validate_steps.h"
 #include "sim/base/diagnostics.h"
 #include "sim/config/condition.h"
 #include "sim/report/writer.h"
@@ -52,8 +53,8 @@ ResultTable RowsTable(const PublishedTable& table, const std::vector<ValidatedSt
       if (step.is_scored()) cells[6] = PercentText(step.Error());
       cells[7] = fmt::format("{:.4f}", p.mfu);
       std::size_t cell = 8;
-      for (const double part : {p.exposed, p.bubble, p.compute, p.contention, p.peer_wait, p.host,
-                                p.idle}) {
+      for (const double part :
+           {p.exposed, p.bubble, p.compute, p.contention, p.peer_wait, p.host, p.idle}) {
         cells[cell++] = fmt::format("{:.6g}", part);
       }
       cells[15] = fmt::format("{:.2f}", p.peak_bytes / kGib);
@@ -78,8 +79,8 @@ void PrintScore(std::ostream& out, const std::string& name, const StepScore& sco
 }
 
 void PrintHeader(std::ostream& out) {
-  out << fmt::format("{:<44} {:>5} {:>5} {:>4}  {:>8} {:>8} {:>8}  {:>5} {:>5} {:>5}\n", "",
-                     "rows", "left", "oom", "median", "p90", "bias", "<=5%", "<=10%", "<=20%");
+  out << fmt::format("{:<44} {:>5} {:>5} {:>4}  {:>8} {:>8} {:>8}  {:>5} {:>5} {:>5}\n", "", "rows",
+                     "left", "oom", "median", "p90", "bias", "<=5%", "<=10%", "<=20%");
 }
 
 void PrintSummary(std::ostream& out, const PublishedTable& table, const StepRows& rows,
@@ -102,9 +103,10 @@ void PrintAverages(std::ostream& out, const PublishedTable& table, const StepRow
   const auto print = [&](const std::string& name, const StepRows& members) {
     const SourceAverage average = AverageOverSources(table, members);
     if (average.sources == 0) return;
-    out << fmt::format("  {:<12} {:>3} sources: median {:.1f}%, p90 {:.1f}%, bias within {:.0f}%: {}\n",
-                       name, average.sources, average.median * 100, average.p90 * 100,
-                       kMostBias * 100, average.within_bias);
+    out << fmt::format(
+        "  {:<12} {:>3} sources: median {:.1f}%, p90 {:.1f}%, bias within {:.0f}%: {}\n", name,
+        average.sources, average.median * 100, average.p90 * 100, kMostBias * 100,
+        average.within_bias);
   };
   print("all", rows);
   for (const StepGroup& grade : GroupsBy(table, rows, "completeness")) {
@@ -136,7 +138,8 @@ void PrintWorst(std::ostream& out, const PublishedTable& table,
     const PublishedRow row = table.Row(steps[i].row);
     const auto share = [&](double part) { return part / p.seconds * 100; };
     out << fmt::format(
-        "  {:<8} {} {} on {} {}: measured {:.4g} s, predicted {:.4g} s ({:+.0f}%); compute {:.0f}%, "
+        "  {:<8} {} {} on {} {}: measured {:.4g} s, predicted {:.4g} s ({:+.0f}%); compute "
+        "{:.0f}%, "
         "contention {:.0f}%, exposed {:.0f}%, peers {:.0f}%, bubble {:.0f}%, host {:.0f}%\n",
         row.id(), row.source(), row.Text("model"), row.Text("n_gpus"), row.Text("gpu"),
         steps[i].measured_s, p.seconds, steps[i].Error() * 100, share(p.compute),
@@ -147,7 +150,8 @@ void PrintWorst(std::ostream& out, const PublishedTable& table,
 void PrintSkipped(std::ostream& out, const std::vector<ValidatedStep>& steps) {
   std::map<std::string, std::size_t> reasons;
   for (const ValidatedStep& step : steps) {
-    if (step.status == StepStatus::kSkipped) ++reasons[step.reason.substr(0, step.reason.find(';'))];
+    if (step.status == StepStatus::kSkipped)
+      ++reasons[step.reason.substr(0, step.reason.find(';'))];
   }
   if (reasons.empty()) return;
   std::vector<std::pair<std::size_t, std::string>> lines;
@@ -187,7 +191,8 @@ void ValidateSteps(const ValidateOptions& options, const Session& session) {
   PrintWorst(out, table, steps);
   PrintSkipped(out, steps);
   if (!table.unknown_columns().empty()) {
-    out << fmt::format("\ncolumns that are not read: {}\n", fmt::join(table.unknown_columns(), ", "));
+    out << fmt::format("\ncolumns that are not read: {}\n",
+                       fmt::join(table.unknown_columns(), ", "));
   }
   if (!options.export_path.empty()) {
     WriteFileAtomically(options.export_path, TableCsv(RowsTable(table, steps)));
