@@ -167,7 +167,13 @@ void MapRates(RowJob& job, std::int64_t gpus_per_node) {
   if (link.gbps > kMostGbps || link.count > 1024) {
     return job.Skip("inter_link", fmt::format("found '{}'", job.row().Text("inter_link")));
   }
-  if (link.gbps > 0) {
+  if (link.reached > 0) {  // a measured rate of a node is worth more than a nominal one
+    const std::int64_t nics = std::max<std::int64_t>(link.count, 1);
+    job.SetInteger("network.nics_per_node", nics);
+    job.Set("network.link.bandwidth",
+            fmt::format("{} Gb/s", link.reached / static_cast<double>(nics)));
+    job.Set("network.link.efficiency", "1");
+  } else if (link.gbps > 0) {
     // A total per node is dealt out to one adapter of each GPU.
     const std::int64_t nics = link.count > 0 ? link.count : gpus_per_node;
     const double rate =
