@@ -16,9 +16,9 @@ namespace {
 struct GpuRule {
   std::string_view words;  // of gpu (else gpu_class) with intra_link
   std::string_view profile;
-  std::int64_t domain;         // GPUs that intra_node joins
-  std::string_view settings;   // what differs from the profile
-  std::string_view why;        // of the settings
+  std::int64_t domain;        // GPUs that intra_node joins
+  std::string_view settings;  // what differs from the profile
+  std::string_view why;       // of the settings
 };
 
 // The first row that matches.
@@ -32,10 +32,12 @@ constexpr std::array kGpus = {
             "DGX B300: B200's dense bf16 and fp8 rates, 288 GB, ConnectX-8 (NVIDIA datasheet)"},
     GpuRule{"b200", "b200-dgx", 8, "", ""},
     GpuRule{"h200", "h200-dgx", 8, "", ""},
-    GpuRule{"h100 96gb hbm2e", "h100-sxm-dgx", 8,
-            "hardware.gpu.name=H100-SXM-96GB; hardware.gpu.memory=96 GiB; "
-            "hardware.gpu.hbm_bandwidth=2400 GB/s",
-            "96 GB of HBM2e at 2.4 TB/s (torchtitan's benchmark notes)"},
+    GpuRule{
+        "h100 96gb hbm2e", "h100-sxm-dgx", 8,
+        "hardware.gpu.name=H100-SXM-96GB; hardware.gpu.memory=96 GiB; "
+        "hardware.gpu.hbm_bandwidth=2400 GB/s; hardware.gpu.gemm_efficiency=0.63",
+        "96 GB of HBM2e at 2.4 TB/s and 500 W (torchtitan's benchmark notes): under a power limit "
+        "the clock follows its third root, 0.894 of the 700 W part's"},
     GpuRule{"h100 pcie", "h100-sxm-dgx", 8,
             "hardware.gpu.name=H100-PCIe-80GB; hardware.gpu.sms=114; "
             "hardware.gpu.peak.fp32=51 TFLOP/s; hardware.gpu.peak.tf32=378 TFLOP/s; "
@@ -103,15 +105,15 @@ constexpr std::array kFabrics = {
 };
 
 constexpr std::array kIntraLinks = {
-    TextRule{"", "", ""},     TextRule{"nvlink", "", ""},     TextRule{"nvswitch", "", ""},
+    TextRule{"", "", ""},     TextRule{"nvlink", "", ""},    TextRule{"nvswitch", "", ""},
     TextRule{"pcie", "", ""}, TextRule{"cube_mesh", "", ""}, TextRule{"none", "", ""},
 };
 
 // "4x 100 Gb/s EDR per node (about 135 Gb/s reached)"
 struct LinkText {
-  std::int64_t count = 0;        // "4x"
-  double gbps = 0;               // the first rate
-  double reached = 0;            // "... reached", "... usable"
+  std::int64_t count = 0;  // "4x"
+  double gbps = 0;         // the first rate
+  double reached = 0;      // "... reached", "... usable"
   bool is_per_gpu = false;
 };
 
@@ -146,8 +148,8 @@ LinkText ReadLink(std::string text) {
       const auto value = NumberBefore(text, at);
       if (!value) continue;
       const std::string after = text.substr(at, 20);
-      const bool is_reached = after.find("reached") != std::string::npos ||
-                              after.find("usable") != std::string::npos;
+      const bool is_reached =
+          after.find("reached") != std::string::npos || after.find("usable") != std::string::npos;
       (is_reached ? link.reached : link.gbps) = *value;
     }
   }
@@ -165,11 +167,17 @@ void MapRates(RowJob& job, std::int64_t gpus_per_node) {
   if (link.gbps > kMostGbps || link.count > 1024) {
     return job.Skip("inter_link", fmt::format("found '{}'", job.row().Text("inter_link")));
   }
-  if (link.gbps > 0) {
+  if (link.reached > 0) {  // a measured rate of a node is worth more than a nominal one
+    const std::int64_t nics = std::max<std::int64_t>(link.count, 1);
+    job.SetInteger("network.nics_per_node", nics);
+    job.Set("network.link.bandwidth",
+            fmt::format("{} Gb/s", link.reached / static_cast<double>(nics)));
+    job.Set("network.link.efficiency", "1");
+  } else if (link.gbps > 0) {
     // A total per node is dealt out to one adapter of each GPU.
     const std::int64_t nics = link.count > 0 ? link.count : gpus_per_node;
-    const double rate = link.count > 0 || link.is_per_gpu ? link.gbps
-                                                          : link.gbps / static_cast<double>(nics);
+    const double rate =
+        link.count > 0 || link.is_per_gpu ? link.gbps : link.gbps / static_cast<double>(nics);
     job.SetInteger("network.nics_per_node", nics);
     job.Set("network.link.bandwidth", fmt::format("{} Gb/s", rate));
   }
@@ -203,7 +211,8 @@ void MapNodes(RowJob& job, std::int64_t domain) {
   }
   per_node = std::min(per_node, gpus);
   if (gpus % per_node != 0) {
-    return job.Skip("gpus_per_node", fmt::format("found {}, no divisor of n_gpus {}", per_node, gpus));
+    return job.Skip("gpus_per_node",
+                    fmt::format("found {}, no divisor of n_gpus {}", per_node, gpus));
   }
   job.SetInteger("nodes", gpus / per_node);
   job.SetInteger("gpus_per_node", per_node);

@@ -41,8 +41,8 @@ MeasuredStep MapMeasured(RowJob& job) {
   measured.seconds = row.Number("step_time_s");
   if (measured.seconds) return measured;
   if (row.IsFilled("step_time_s")) {
-    job.Skip("step_time_s", fmt::format("found '{}', allowed: seconds above 0",
-                                        row.Text("step_time_s")));
+    job.Skip("step_time_s",
+             fmt::format("found '{}', allowed: seconds above 0", row.Text("step_time_s")));
     return measured;
   }
   const auto value = row.Number("value");

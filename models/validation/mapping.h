@@ -1,5 +1,6 @@
-// Which columns say what? One file per concern; each reads its columns and adds to the job. The order
-// is that of MapRow: later ones read what earlier ones have found (degrees, stack, precision).
+// Which columns say what? One file per concern; each reads its columns and adds to the job. The
+// order is that of MapRow: later ones read what earlier ones have found (degrees, stack,
+// precision).
 #pragma once
 
 #include "models/validation/row_job.h"

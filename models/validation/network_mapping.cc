@@ -24,27 +24,30 @@ constexpr std::string_view kLlama = "positions=rotary; norm=rms_norm";
 
 // The first row that matches.
 constexpr std::array kFamilies = {
-    FamilyRule{"bert",
-               "positions=learned; norm=layer_norm; qkv_bias=true; output_bias=true; mlp_bias=true; "
-               "tied_embeddings=true; causal=false; dropout=0.1; token_types=2; "
-               "embedding_norm=true; final_norm=false; pooler=true; mlm_head=true; "
-               "next_sentence_head=true; vocab_multiple=8",
-               30522, "google-research/bert, BertForPreTraining"},
+    FamilyRule{
+        "bert",
+        "positions=learned; norm=layer_norm; qkv_bias=true; output_bias=true; mlp_bias=true; "
+        "tied_embeddings=true; causal=false; dropout=0.1; token_types=2; "
+        "embedding_norm=true; final_norm=false; pooler=true; mlm_head=true; "
+        "next_sentence_head=true; vocab_multiple=8",
+        30522, "google-research/bert, BertForPreTraining"},
     FamilyRule{"bloom",
                "positions=none; norm=layer_norm; qkv_bias=true; output_bias=true; mlp_bias=true; "
                "tied_embeddings=true; embedding_norm=true",
                250680, "BLOOM: ALiBi, a norm behind the embedding"},
-    FamilyRule{"mpt",
-               kGpt, 50368,
-               "llm-foundry's MPT: its published parameters are those of GPT with biases and learned "
-               "positions to the last element"},
+    FamilyRule{
+        "mpt", kGpt, 50368,
+        "llm-foundry's MPT: its published parameters are those of GPT with biases and learned "
+        "positions to the last element"},
     FamilyRule{"nemotron4", "positions=rotary; norm=layer_norm", 256000,
                "Nemotron-4 15B report: rotary positions, no biases, untied"},
     FamilyRule{"nemotron", "positions=rotary; norm=layer_norm", 256000, "as Nemotron-4"},
     FamilyRule{"qwen3", "positions=rotary; norm=rms_norm; head_dim=128; qk_norm=true", 151936,
                "Qwen3's config.json"},
-    FamilyRule{"gpt_oss", "positions=rotary; norm=rms_norm; head_dim=64; qkv_bias=true; "
-               "output_bias=true", 201088,
+    FamilyRule{"gpt_oss",
+               "positions=rotary; norm=rms_norm; head_dim=64; qkv_bias=true; "
+               "output_bias=true",
+               201088,
                "gpt-oss' config.json; its windows of every second layer count as full attention"},
     FamilyRule{"llama2", kLlama, 32000, "Llama 2's config.json"},
     FamilyRule{"llama3", kLlama, 128256, "Llama 3's config.json"},
@@ -121,7 +124,8 @@ class Transformer {
       job_.Assume("model: a plain decoder", "no family of that name");
     }
     Set("layers", Dimension("n_layers", named_ ? named_->layers : 0));
-    const std::int64_t hidden = Set("hidden_size", Dimension("hidden", named_ ? named_->hidden : 0));
+    const std::int64_t hidden =
+        Set("hidden_size", Dimension("hidden", named_ ? named_->hidden : 0));
     const std::int64_t heads = Set("heads", Dimension("n_heads", named_ ? named_->heads : 0));
     Set("kv_heads", job_.Integer("n_kv_heads", named_ ? named_->kv_heads : heads));
     MapMlp(hidden, is_gated);

@@ -69,9 +69,9 @@ JobSpec WithSteps(const JobSpec& job, std::int64_t steps) {
 }
 
 constexpr double StepPrediction::*kLinear[] = {
-    &StepPrediction::seconds,   &StepPrediction::compute, &StepPrediction::contention,
-    &StepPrediction::exposed,   &StepPrediction::bubble,  &StepPrediction::peer_wait,
-    &StepPrediction::host,      &StepPrediction::idle,    &StepPrediction::communication};
+    &StepPrediction::seconds, &StepPrediction::compute, &StepPrediction::contention,
+    &StepPrediction::exposed, &StepPrediction::bubble,  &StepPrediction::peer_wait,
+    &StepPrediction::host,    &StepPrediction::idle,    &StepPrediction::communication};
 
 StepPrediction WholeStep(const JobSpec& job) {
   const ShorterSteps shorter = ShorterStepsOf(job);

@@ -35,13 +35,20 @@ bool RowJob::Has(std::string_view path) const {
 
 bool RowJob::Means(When when) const {
   switch (when) {
-    case When::kAlways: return true;
-    case When::kTensor: return degrees.tensor > 1;
-    case When::kPipeline: return degrees.pipeline > 1;
-    case When::kInterleaved: return degrees.chunks > 1;
-    case When::kReplicas: return degrees.data > 1;
-    case When::kExperts: return degrees.expert > 1;
-    case When::kContext: return degrees.context > 1;
+    case When::kAlways:
+      return true;
+    case When::kTensor:
+      return degrees.tensor > 1;
+    case When::kPipeline:
+      return degrees.pipeline > 1;
+    case When::kInterleaved:
+      return degrees.chunks > 1;
+    case When::kReplicas:
+      return degrees.data > 1;
+    case When::kExperts:
+      return degrees.expert > 1;
+    case When::kContext:
+      return degrees.context > 1;
   }
   return true;
 }
@@ -66,7 +73,8 @@ std::int64_t RowJob::Integer(std::string_view column, std::int64_t fallback) {
   if (!row_.IsFilled(column)) return fallback;
   const auto value = row_.Integer(column);
   if (!value) {
-    Skip(column, fmt::format("found '{}', allowed: a whole number from 1", Shown(row_.Text(column))));
+    Skip(column,
+         fmt::format("found '{}', allowed: a whole number from 1", Shown(row_.Text(column))));
   }
   return value.value_or(fallback);
 }

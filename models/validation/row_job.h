@@ -55,7 +55,8 @@ class RowJob {
   // A filled cell that is no whole number skips the row; `fallback` where it is empty.
   std::int64_t Integer(std::string_view column, std::int64_t fallback);
 
-  // The first rule for a cell's text. A text that no rule knows skips the row. A rule with the words
+  // The first rule for a cell's text. A text that no rule knows skips the row. A rule with the
+  // words
   // "" is for the empty cell, and what it says is an assumption.
   const TextRule* ApplyFirst(std::string_view column, std::span<const TextRule> rules);
   // Every rule that matches; at least one has to.

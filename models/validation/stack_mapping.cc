@@ -39,7 +39,8 @@ constexpr std::array kStackRules = {
     StackRule{"horovod", "", "", "horovod", ""},
     StackRule{"ddp hand written bucketed", "", "", "ddp", ""},
     StackRule{"ddp hand written", "", "", "ddp serial", ""},
-    StackRule{"ddp model parallel", "", "", "megatron 2021", "DDP with model parallelism: Megatron"},
+    StackRule{"ddp model parallel", "", "", "megatron 2021",
+              "DDP with model parallelism: Megatron"},
     StackRule{"ddp", "", "", "ddp", ""},
     StackRule{"=unstated single", "", "", "ddp", "one GPU: no data parallelism"},
     StackRule{"unstated", "flash_attention", "=n", "megatron 2021",
@@ -51,24 +52,29 @@ constexpr std::array kStackRules = {
 
 // All rows of a stack apply.
 constexpr std::array kStacks = {
-    TextRule{"=ddp",
-             "plan.strategy=ddp; kernels=eager; attention=unfused; optimizer_impl=foreach; "
-             "plan.ddp.gradient_as_bucket_view=false",
-             "PyTorch as it comes: native kernels, Hugging Face's modules, DDP's buckets of 25 MiB"},
+    TextRule{
+        "=ddp",
+        "plan.strategy=ddp; kernels=eager; attention=unfused; optimizer_impl=foreach; "
+        "plan.ddp.gradient_as_bucket_view=false",
+        "PyTorch as it comes: native kernels, Hugging Face's modules, DDP's buckets of 25 MiB"},
     TextRule{"=ddp serial",
              "plan.strategy=ddp; kernels=eager; attention=unfused; plan.ddp.bucket_cap_mb=100000; "
              "plan.ddp.first_bucket_mb=100000",
              "all gradients are reduced after backward: one bucket for all"},
-    TextRule{"=horovod",
-             "plan.strategy=ddp; kernels=compiled; attention=unfused; plan.ddp.bucket_cap_mb=64; "
-             "plan.ddp.first_bucket_mb=64; optimizer_impl=fused",
-             "Horovod's fusion buffer of 64 MiB (HOROVOD_FUSION_THRESHOLD) under TensorFlow with XLA"},
-    TextRule{"=composer",
-             "plan.strategy=fsdp1; kernels=eager; attention=flash; optimizer_impl=for_loop; "
-             "plan.fsdp1.backward_prefetch=BACKWARD_POST; plan.fsdp1.limit_all_gathers=true",
-             "llm-foundry's yamls: fsdp_config with activation_checkpointing and limit_all_gathers; "
-             "Composer's default is BACKWARD_POST; DecoupledAdamW updates tensor by tensor"},
-    TextRule{"=fsdp1", "plan.strategy=fsdp1; kernels=eager; attention=flash; optimizer_impl=foreach",
+    TextRule{
+        "=horovod",
+        "plan.strategy=ddp; kernels=compiled; attention=unfused; plan.ddp.bucket_cap_mb=64; "
+        "plan.ddp.first_bucket_mb=64; optimizer_impl=fused",
+        "Horovod's fusion buffer of 64 MiB (HOROVOD_FUSION_THRESHOLD) under TensorFlow with XLA"},
+    TextRule{
+        "=composer",
+        "plan.strategy=fsdp1; kernels=eager; loss=fused; attention=flash; optimizer_impl=for_loop; "
+        "plan.fsdp1.backward_prefetch=BACKWARD_POST; plan.fsdp1.limit_all_gathers=true",
+        "llm-foundry's yamls: fsdp_config with activation_checkpointing and limit_all_gathers; "
+        "Composer's default is BACKWARD_POST; MPT's loss_fn is fused_crossentropy; DecoupledAdamW "
+        "updates tensor by tensor"},
+    TextRule{"=fsdp1",
+             "plan.strategy=fsdp1; kernels=eager; attention=flash; optimizer_impl=foreach",
              "PyTorch FSDP as it comes"},
     TextRule{"=fsdp2", "plan.strategy=fsdp2; kernels=fused; attention=flash; optimizer_impl=fused",
              "fully_shard with the fused kernels of Transformer Engine"},
@@ -83,7 +89,8 @@ constexpr std::array kStacks = {
              "plan.strategy=fsdp2; kernels=compiled; attention=flash; optimizer_impl=fused; "
              "recompute.granularity=full",
              "XLA fuses element-wise kernels; MaxText's default remat_policy is full"},
-    TextRule{"=deepspeed", "plan.strategy=zero; kernels=eager; attention=flash; optimizer_impl=fused",
+    TextRule{"=deepspeed",
+             "plan.strategy=zero; kernels=eager; attention=flash; optimizer_impl=fused",
              "DeepSpeed with FusedAdam and its default buckets"},
     TextRule{"=deepspeed 3d",
              "plan.strategy=zero; plan.zero.stage=1; kernels=fused; attention=unfused; "
@@ -94,20 +101,23 @@ constexpr std::array kStacks = {
              "plan.strategy=megatron; kernels=fused; attention=unfused; optimizer_impl=fused; "
              "plan.megatron.use_distributed_optimizer=false",
              "the same without ZeRO: whole gradients are summed after backward"},
-    TextRule{"deepspeed 3d", "plan.tensor.sequence_parallel=false; "
+    TextRule{"deepspeed 3d",
+             "plan.tensor.sequence_parallel=false; "
              "plan.tensor.async_input_gradient=false",
              "Megatron-LM of 2021: all_reduces, none behind a weight gradient", When::kTensor},
-    TextRule{"=megatron deepspeed",
-             "plan.strategy=megatron; plan.megatron.use_distributed_optimizer=false; kernels=fused; "
-             "attention=unfused; optimizer_impl=fused",
-             "Megatron-LM's fused kernels, its DDP without buckets, Apex' Adam"},
+    TextRule{
+        "=megatron deepspeed",
+        "plan.strategy=megatron; plan.megatron.use_distributed_optimizer=false; kernels=fused; "
+        "attention=unfused; optimizer_impl=fused",
+        "Megatron-LM's fused kernels, its DDP without buckets, Apex' Adam"},
     TextRule{"=megatron deepspeed",
              "plan.tensor.sequence_parallel=false; plan.tensor.async_input_gradient=false",
              "Megatron-LM of 2021", When::kTensor},
-    TextRule{"=megatron 2021",
-             "plan.strategy=megatron; plan.megatron.use_distributed_optimizer=false; kernels=fused; "
-             "attention=unfused; optimizer_impl=fused",
-             "Megatron-LM before its core: fused softmax, bias and GELU, local DDP after backward"},
+    TextRule{
+        "=megatron 2021",
+        "plan.strategy=megatron; plan.megatron.use_distributed_optimizer=false; kernels=fused; "
+        "attention=unfused; optimizer_impl=fused",
+        "Megatron-LM before its core: fused softmax, bias and GELU, local DDP after backward"},
     TextRule{"=megatron 2021",
              "plan.tensor.sequence_parallel=false; plan.tensor.async_input_gradient=false",
              "sequence parallelism came in 2022", When::kTensor},
@@ -119,7 +129,8 @@ constexpr std::array kStacks = {
              "plan.strategy=megatron; plan.megatron.use_distributed_optimizer=true; kernels=fused; "
              "attention=flash; optimizer_impl=fused; plan.megatron.grad_reduce_in_fp32=false",
              "NeMo and Megatron-Bridge: Transformer Engine, gradients reduced in bf16"},
-    TextRule{"nemo", "plan.megatron.overlap_grad_reduce=true; plan.megatron.overlap_param_gather=true",
+    TextRule{"nemo",
+             "plan.megatron.overlap_grad_reduce=true; plan.megatron.overlap_param_gather=true",
              "the performance recipes overlap both", When::kReplicas},
 };
 
@@ -193,7 +204,8 @@ void MapDegrees(RowJob& job) {
   degrees.expert = job.Integer("ep", 1);
   const std::int64_t ranks = degrees.tensor * degrees.pipeline * degrees.context;
   if (degrees.gpus % ranks != 0) {
-    job.Skip("n_gpus", fmt::format("found {}, no multiple of tp x pp x cp = {}", degrees.gpus, ranks));
+    job.Skip("n_gpus",
+             fmt::format("found {}, no multiple of tp x pp x cp = {}", degrees.gpus, ranks));
     return;
   }
   degrees.data = degrees.gpus / ranks;

@@ -1,5 +1,5 @@
-// What does a spelling mean? Tables of words with the settings of a job that they stand for; one row
-// each, with the sentence that says why. A newcomer who meets a new spelling adds a row.
+// What does a spelling mean? Tables of words with the settings of a job that they stand for; one
+// row each, with the sentence that says why. A newcomer who meets a new spelling adds a row.
 //
 //   constexpr TextRule kRecompute[] = {
 //       {"full", "recompute.granularity=full", "every layer runs again"}, ...};

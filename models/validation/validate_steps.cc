@@ -16,9 +16,12 @@ std::string ReasonOf(const ConfigError& error) {
 
 std::string_view ToString(StepStatus status) {
   switch (status) {
-    case StepStatus::kPredicted: return "predicted";
-    case StepStatus::kSkipped: return "skipped";
-    case StepStatus::kOom: return "oom";
+    case StepStatus::kPredicted:
+      return "predicted";
+    case StepStatus::kSkipped:
+      return "skipped";
+    case StepStatus::kOom:
+      return "oom";
   }
   return "";
 }

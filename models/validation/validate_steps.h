@@ -33,9 +33,9 @@ struct ValidatedStep {
   double Error() const { return prediction.seconds / measured_s - 1; }
 };
 
-// One row of the table. May be called by several threads at once. Never throws for what the row says:
-// such a row is skipped, with the reason.
-ValidatedStep ValidateStep(const PublishedTable& table, std::size_t row, const ConfigSource& configs,
-                         const MachineScale& scale = {});
+// One row of the table. May be called by several threads at once. Never throws for what the row
+// says: such a row is skipped, with the reason.
+ValidatedStep ValidateStep(const PublishedTable& table, std::size_t row,
+                           const ConfigSource& configs, const MachineScale& scale = {});
 
 }  // namespace stepsim
