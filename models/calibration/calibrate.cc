@@ -26,9 +26,9 @@ void MoveBehind(std::vector<FitRecord>& list, std::vector<FitRecord> more) {
 }
 
 // What is ten times off is no better known for being a hundred times off.
-void BoundErrors(Calibration& calibration) {
-  static constexpr double kMost = 10;
+void BoundErrors(FittedCalibration& calibration) {
   const auto bound = [](double& error) {
+    constexpr double kMost = 10;
     error = std::isfinite(error) ? std::min(error, kMost) : kMost;
   };
   for (FitRecord& record : calibration.about.fits) {
@@ -49,12 +49,12 @@ void BoundErrors(Calibration& calibration) {
 
 }  // namespace
 
-Calibration Calibrate(const Measurements& measurements, const HardwareSpec& base,
-                      const std::string& name) {
-  Calibration result;
+FittedCalibration Calibrate(const Measurements& measurements, const HardwareSpec& base,
+                            const std::string& name) {
+  FittedCalibration result;
   result.about = measurements.about;
   result.about.name = name;
-  result.about.base = base.name;
+  result.about.fitted_over = base.name;
   result.hardware = base;
   std::vector<FitRecord>& records = result.about.fits;
   FitMemoryKernels(measurements.memory, result.hardware, records);

@@ -1,7 +1,7 @@
 // How do measurements become a calibration? Everything that was measured, fitted over a hardware
 // profile.
 //
-//   const Calibration calibration = Calibrate(measurements, base, "office");
+//   const FittedCalibration calibration = Calibrate(measurements, base, "office");
 //   CalibrationYaml(calibration, base)  -> the text of configs/calibration/office.yaml
 #pragma once
 
@@ -15,17 +15,17 @@
 
 namespace stepsim {
 
-struct Calibration {
+struct FittedCalibration {
   CalibrationSpec about;  // with one record for each fit
   HardwareSpec hardware;  // the base with fitted values
   HostSpec host;
 };
 
-Calibration Calibrate(const Measurements& measurements, const HardwareSpec& base,
-                      const std::string& name);
+FittedCalibration Calibrate(const Measurements& measurements, const HardwareSpec& base,
+                            const std::string& name);
 
 // Only what differs from `base`, so that the file lies over later versions of it. Reading it over
 // `base` gives calibration.hardware, but for the digits that nobody measured.
-std::string CalibrationYaml(const Calibration& calibration, const HardwareSpec& base);
+std::string CalibrationYaml(const FittedCalibration& calibration, const HardwareSpec& base);
 
 }  // namespace stepsim

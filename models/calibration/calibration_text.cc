@@ -80,7 +80,7 @@ std::string Printable(const std::string& text) {
 
 void MakePrintable(CalibrationSpec& about) {
   for (std::string* text : {&about.name, &about.description, &about.date, &about.device,
-                            &about.driver, &about.base, &about.command}) {
+                            &about.driver, &about.fitted_over, &about.command}) {
     *text = Printable(*text);
   }
   for (auto* list : {&about.libraries, &about.files}) {
@@ -134,7 +134,7 @@ std::string Block(const ConfigNode& mapping, const std::string& indent) {
 
 }  // namespace
 
-std::string CalibrationYaml(const Calibration& calibration, const HardwareSpec& base) {
+std::string CalibrationYaml(const FittedCalibration& calibration, const HardwareSpec& base) {
   CalibrationSpec about = calibration.about;
   MakePrintable(about);
   ConfigNode root = Difference(WriteStruct(CalibrationFields(), about),
@@ -154,7 +154,7 @@ std::string CalibrationYaml(const Calibration& calibration, const HardwareSpec& 
       "# What measurements say of a system, over the hardware profile {}. Fields: `stepsim "
       "describe\n"
       "# calibration`; method: models/README.md, \"Calibration\".\n{}",
-      about.base, Block(root, ""));
+      about.fitted_over, Block(root, ""));
 }
 
 }  // namespace stepsim

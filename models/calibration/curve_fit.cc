@@ -140,7 +140,8 @@ std::string RangeOf(const std::map<std::int64_t, std::vector<double>>& times) {
 
 std::string ValueOf(const CollectiveCurve& curve) {
   const auto error = [](double fraction) {
-    return fraction > 0 ? fmt::format(" ± {:.0f}%", 100 * fraction) : std::string();
+    constexpr double kShown = 0.005;
+    return fraction > kShown ? fmt::format(" ± {:.0f}%", 100 * fraction) : std::string();
   };
   std::string text =
       curve.latency > Duration::zero()

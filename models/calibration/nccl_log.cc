@@ -314,8 +314,9 @@ class LogReader {
   }
 
   std::int64_t Ranks() const {
+    // A list of an earlier program says nothing where this one says how many GPUs it has.
+    if (has_devices_ended_ && own_gpus_ > 1) return own_gpus_;
     if (ranks_.size() > 1) return static_cast<std::int64_t>(ranks_.size());
-    if (ranks_.empty() && own_gpus_ > 1) return own_gpus_;
     if (defaults_.ranks > 0) return defaults_.ranks;
     return static_cast<std::int64_t>(ranks_.size());
   }

@@ -72,7 +72,7 @@ const StructTable<CalibrationSpec>& CalibrationFields() {
       Field("date", &C::date, "when it was measured"),
       Field("device", &C::device, "what it was measured on"),
       Field("driver", &C::driver, "version of the GPU's driver"),
-      Field("base", &C::base, "the hardware profile that it was fitted over"),
+      Field("fitted_over", &C::fitted_over, "the hardware profile that it was fitted over"),
       Field("libraries", &C::libraries, "what ran: 'nccl 2.28.9', ..."),
       Field("command", &C::command, "how it was measured"),
       Field("files", &C::files, "measurements and logs that it was fitted to"),

@@ -75,7 +75,7 @@ struct CalibrationSpec {
   std::string date;
   std::string device;
   std::string driver;
-  std::string base;                    // the hardware profile that it was fitted over
+  std::string fitted_over;             // the hardware profile that it was fitted over
   std::vector<std::string> libraries;  // "nccl 2.28.9"
   std::string command;
   std::vector<std::string> files;  // measurements and logs that it was fitted to

@@ -202,9 +202,9 @@ void ForgetGiven(std::string_view above, const std::string& file, FieldReading& 
 // What was fitted over one profile need not fit over another.
 void WarnOfOtherBase(const JobSpec& job, std::vector<std::string>& warnings) {
   const CalibrationSpec& calibration = job.calibration;
-  if (calibration.base.empty() || calibration.base == job.hardware.name) return;
+  if (calibration.fitted_over.empty() || calibration.fitted_over == job.hardware.name) return;
   warnings.push_back(fmt::format("calibration '{}' was fitted over hardware {}, the job's is {}",
-                                 calibration.name, calibration.base, job.hardware.name));
+                                 calibration.name, calibration.fitted_over, job.hardware.name));
 }
 
 // Reads the tree of a job's file, under which and over which `layers` lie.

@@ -30,7 +30,7 @@ std::string SlowAllReduce() {
          "# Using devices\n";
   for (int rank = 0; rank < 8; ++rank) {
     log << "#  Rank  " << rank << " Group  0 Pid  1 on box device  " << rank
-        << " [0x07] NVIDIA A100-SXM4-80GB\n";
+        << " [0x07] NVIDIA A100-SXM4-40GB\n";
   }
   for (std::int64_t bytes = 1024; bytes <= (std::int64_t{1} << 30); bytes *= 4) {
     const double us = 30 + static_cast<double>(bytes) / 100e9 * 1e6;
@@ -52,16 +52,16 @@ TEST_F(Calibrate, FitsLogsAndRunsWithThem) {
   const std::string log = Write("ar.log", SlowAllReduce());
   const std::string out = Path("mine.yaml");
   const Answer answer =
-      Ask({"calibrate", "--nccl-tests", log, "--hardware", "a100-80g-dgx", "-o", out});
+      Ask({"calibrate", "--nccl-tests", log, "--hardware", "a100-40g-dgx", "-o", out});
   ASSERT_EQ(answer.status, kExitSuccess) << answer.err;
-  EXPECT_THAT(answer.out, HasSubstr("calibration mine over a100-80g-dgx"));
+  EXPECT_THAT(answer.out, HasSubstr("calibration mine over a100-40g-dgx"));
   EXPECT_THAT(answer.out, HasSubstr("all_reduce, 8 ranks on 1 node: 30.0 us"));
   EXPECT_THAT(answer.out, HasSubstr("100 GB/s"));
-  EXPECT_THAT(answer.out, HasSubstr("NVIDIA A100-SXM4-80GB"));
+  EXPECT_THAT(answer.out, HasSubstr("NVIDIA A100-SXM4-40GB"));
   EXPECT_THAT(answer.out, HasSubstr("wrote " + out));
 
   // The price is the measured one: 30 us + 64 MiB / 100 GB/s.
-  const Answer cost = Ask({"cost", "all_reduce", "--hardware", "a100-80g-dgx", "--calibration", out,
+  const Answer cost = Ask({"cost", "all_reduce", "--hardware", "a100-40g-dgx", "--calibration", out,
                            "--bytes", "64MiB", "-q", "--export", "-"});
   ASSERT_EQ(cost.status, kExitSuccess) << cost.err;
   EXPECT_NEAR(Json::parse(cost.out)["rows"][0]["time_us"].get<double>(),
@@ -87,17 +87,17 @@ TEST_F(Calibrate, WarnsOverAnotherProfile) {
   const Answer report = Ask({"run", "gpt2_ddp_8xa100", "--calibration", out});
   EXPECT_EQ(report.status, kExitSuccess);
   EXPECT_THAT(report.out,
-              HasSubstr("fitted over hardware h100-sxm-dgx, the job's is a100-80g-dgx"));
+              HasSubstr("fitted over hardware h100-sxm-dgx, the job's is a100-40g-dgx"));
 }
 
 TEST_F(Calibrate, WritesTheFileToStandardOutput) {
   const std::string gemm = Write("gemm.csv", "m,n,k,dtype,tflops\n8192,8192,8192,bf16,200\n");
-  const Answer answer = Ask({"calibrate", "--gemm", gemm, "--hardware", "a100-80g-dgx", "-o", "-"});
+  const Answer answer = Ask({"calibrate", "--gemm", gemm, "--hardware", "a100-40g-dgx", "-o", "-"});
   ASSERT_EQ(answer.status, kExitSuccess) << answer.err;
-  EXPECT_THAT(answer.out, HasSubstr("base: \"a100-80g-dgx\""));
+  EXPECT_THAT(answer.out, HasSubstr("fitted_over: \"a100-40g-dgx\""));
   EXPECT_THAT(answer.err, HasSubstr("gemm bf16"));
   const std::string file = Write("c.yaml", answer.out);
-  const Answer cost = Ask({"cost", "gemm", "--hardware", "a100-80g-dgx", "--m", "8192", "--n",
+  const Answer cost = Ask({"cost", "gemm", "--hardware", "a100-40g-dgx", "--m", "8192", "--n",
                            "8192", "--k", "8192", "--calibration", file, "-q", "--export", "-"});
   ASSERT_EQ(cost.status, kExitSuccess) << cost.err;
   EXPECT_NEAR(Json::parse(cost.out)["rows"][0]["tflops"].get<double>(), 200, 1);
@@ -111,7 +111,7 @@ TEST_F(Calibrate, SaysEverythingThatIsWrong) {
   EXPECT_THAT(answer.err, HasSubstr("--hardware: missing"));
   EXPECT_THAT(answer.err, HasSubstr("found '--bduget'"));
   const Answer files = Ask({"calibrate", "--nccl-tests", Write("a.log", "x"), Path("absent.log"),
-                            "--hardware", "a100-80g-dgx", "-o", Path("c.yaml")});
+                            "--hardware", "a100-40g-dgx", "-o", Path("c.yaml")});
   EXPECT_EQ(files.status, kExitInput);
   EXPECT_THAT(files.err, HasSubstr("found no table of nccl-tests"));
   EXPECT_THAT(files.err, HasSubstr("absent.log: found no such file"));
@@ -145,7 +145,7 @@ std::string LogOf(const std::string& job, const std::vector<std::string>& sets) 
 }
 
 const char kTwoNodes[] =
-    "model: gpt2\nhardware: a100-80g-dgx\nnetwork: ethernet-25g\nnodes: 2\n"
+    "model: gpt2\nhardware: a100-40g-dgx\nnetwork: ethernet-25g\nnodes: 2\n"
     "batch: {micro_batch_size: 4, sequence_length: 1024}\nplan: {strategy: ddp}\n"
     "precision: {compute: bf16}\nhost: {launch: 0 us}\n";
 const std::vector<std::string> kTruth = {

@@ -196,7 +196,7 @@ void CheckCalibration(Measurements measured) {
   Shorten(measured.interference, 8);
   const ResolvedJob plain = LoadJobText("{model: tiny, hardware: box}", "job.yaml", {}, Source());
   const HardwareSpec& base = plain.job.hardware;
-  const Calibration calibration = Calibrate(measured, base, "fuzz");
+  const FittedCalibration calibration = Calibrate(measured, base, "fuzz");
   const MemoryConfigSource files(
       std::map<std::string, std::string>{{"c.yaml", CalibrationYaml(calibration, base)}});
   // Whatever was measured: what is written can be read.

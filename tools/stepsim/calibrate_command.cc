@@ -147,12 +147,12 @@ HardwareSpec LoadBase(const CalibrateOptions& options, const Session& session) {
 
 }  // namespace
 
-std::string CalibrationSummary(const Calibration& calibration,
+std::string CalibrationSummary(const FittedCalibration& calibration,
                                const std::vector<std::string>& notes, std::size_t width,
                                bool use_colour) {
   TextDocument document;
   const CalibrationSpec& about = calibration.about;
-  document.title = fmt::format("calibration {} over {}", about.name, about.base);
+  document.title = fmt::format("calibration {} over {}", about.name, about.fitted_over);
   if (!about.device.empty()) document.headline.push_back(about.device);
   if (!about.date.empty()) document.headline.push_back(about.date);
   for (const std::string& library : about.libraries) document.headline.push_back(library);
@@ -178,7 +178,7 @@ std::string CalibrationSummary(const Calibration& calibration,
   return TerminalText(document, width, use_colour);
 }
 
-void WriteCalibration(const Calibration& calibration, const HardwareSpec& base,
+void WriteCalibration(const FittedCalibration& calibration, const HardwareSpec& base,
                       const std::vector<std::string>& notes, const std::string& output,
                       bool is_quiet, const Session& session) {
   const std::string yaml = CalibrationYaml(calibration, base);
@@ -211,7 +211,7 @@ void Run(const CalibrateOptions& options, const std::vector<std::string>& unknow
   }
   const Measurements all = ReadAll(options);
   const HardwareSpec base = LoadBase(options, session);
-  const Calibration calibration = Calibrate(all, base, name);
+  const FittedCalibration calibration = Calibrate(all, base, name);
   WriteCalibration(calibration, base, all.notes, options.output, options.is_quiet, session);
 }
 

@@ -65,11 +65,11 @@ void CalibrateFromTraining(const TrainingOptions& options, const Session& sessio
   for (const MeasuredTraining& t : trainings.measured) {
     is_between_nodes = is_between_nodes || t.job.nodes > 1;
   }
-  Calibration calibration;
+  FittedCalibration calibration;
   calibration.hardware = WithFactors(base, fit.compute, fit.network, is_between_nodes);
   CalibrationSpec& about = calibration.about;
   about.name = options.name;
-  about.base = base.name;
+  about.fitted_over = base.name;
   about.files = options.logs;
   about.description = fmt::format("steps of {} training{}", trainings.measured.size(),
                                   trainings.measured.size() == 1 ? "" : "s");

@@ -20,10 +20,10 @@ struct TrainingOptions {
 void CalibrateFromTraining(const TrainingOptions& options, const Session& session);
 
 // The table of fits and the file, for both ways to calibrate (calibrate_command.cc).
-std::string CalibrationSummary(const Calibration& calibration,
+std::string CalibrationSummary(const FittedCalibration& calibration,
                                const std::vector<std::string>& notes, std::size_t width,
                                bool use_colour);
-void WriteCalibration(const Calibration& calibration, const HardwareSpec& base,
+void WriteCalibration(const FittedCalibration& calibration, const HardwareSpec& base,
                       const std::vector<std::string>& notes, const std::string& output,
                       bool is_quiet, const Session& session);
 

@@ -87,7 +87,7 @@ Rows ListCalibrations(const ConfigSource& configs) {
   return ListFiles(configs, ConfigKind::kCalibrations, [](const SourceFile& file) {
     const CalibrationSpec calibration = LoadCalibrationText(file.text, file.name);
     return fmt::format("{}{}over {}", calibration.description,
-                       calibration.description.empty() ? "" : "; ", calibration.base);
+                       calibration.description.empty() ? "" : "; ", calibration.fitted_over);
   });
 }
 
