@@ -12,13 +12,6 @@ namespace {
 
 DType TransferType(const JobSpec& job) { return ActivationType(job.precision.compute); }
 
-// DeepSpeed's pipelines cut what travels over the tensor parallel ranks, which gather it behind
-// (pipe_partitioned, on by itself); with sequence parallelism it is cut already.
-std::int64_t PartsOfTransfer(const JobSpec& job) {
-  const bool is_cut = Uses(job, "zero") && !job.plan.sequence_parallel();
-  return is_cut ? job.plan.tensor_parallel : 1;
-}
-
 }  // namespace
 
 RankStep::RankStep(const JobSpec& job, ProcessGroups& groups, RankProgram& rank,
@@ -209,12 +202,9 @@ void RankStep::Transfer(const PipelineInstruction& it, std::int32_t step) {
   const std::int64_t direction = std::int64_t{step} * 2 + (move.is_backward ? 1 : 0);
   const std::int64_t key =
       ((direction * place_.stages + move.edge) << 20) + move.microbatch;  // fewer than 2^20
-  const std::int64_t parts = PartsOfTransfer(job_);
-  const Bytes sent{CeilDiv(bytes.value, parts)};
-  CollectiveWork work{CollectiveOp::kSendRecv, TransferType(job_), sent, group};
+  CollectiveWork work{CollectiveOp::kSendRecv, TransferType(job_), bytes, group};
   if (it.moves.size() == 1) work.sender = move.is_send ? own : other;
-  const TaskId task = rank_.LaunchTransfer(stream, work, name, key);
-  if (parts > 1) GatherReceived(stream, it, bytes, name);
+  const TaskId task = rank_.LaunchTransfer(stream, work, std::move(name), key);
   transfers_[it.transfer] = rank_.Record(stream);
   for (const StageMove& m : it.moves) {
     if (!m.is_send) {
@@ -223,19 +213,6 @@ void RankStep::Transfer(const PipelineInstruction& it, std::int32_t step) {
     } else if (m.is_backward || !place_.keeps_outputs) {
       Account(task, /*at_end=*/true, m.is_backward, Bytes{} - bytes);
     }
-  }
-}
-
-// Each rank has received its part: the tensor parallel ranks put them together.
-void RankStep::GatherReceived(StreamId stream, const PipelineInstruction& it, Bytes bytes,
-                              const std::string& name) {
-  const auto own = place_.peers[static_cast<std::size_t>(place_.rank)];
-  const GroupId group =
-      groups_.Of(groups_.mesh().Peers(own, {MeshAxis::kTensor}), "tp", "tensor parallel");
-  for (const StageMove& move : it.moves) {
-    if (move.is_send) continue;
-    rank_.LaunchCollective(stream, {CollectiveOp::kAllGather, TransferType(job_), bytes, group},
-                           name + " gather", Site::kPipelineTransfer);
   }
 }
 

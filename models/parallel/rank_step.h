@@ -64,8 +64,6 @@ class RankStep {
   void ComputePair(const Action* forward, const Action* backward, std::int32_t step);
   void WaitForInput(StreamId stream, const PipelineInstruction& transfer);
   void Transfer(const PipelineInstruction& instruction, std::int32_t step);
-  void GatherReceived(StreamId stream, const PipelineInstruction& it, Bytes bytes,
-                      const std::string& name);
   void Optimize(std::int32_t step);
   // Tensors between stages, as far as no kernel of a chunk accounts for them.
   void BeginForward(const Action& action, TaskId first);

@@ -228,7 +228,7 @@ std::vector<std::string> WithLiveTables(std::vector<std::string> arguments) {
 
 TEST_F(ValidateCommand, DdpPredictsALiveSweepAndWritesItsJobs) {
   const Answer answer = Validate(WithLiveTables(
-      {"ddp", "--export", Path("points.csv"), "--jobs", Path("jobs"), "--max-median", "5"}));
+      {"ddp", "--export", Path("points.csv"), "--write-jobs", Path("jobs"), "--max-median", "5"}));
   EXPECT_EQ(answer.status, 0) << answer.err;
   EXPECT_THAT(answer.out, AllOf(HasSubstr("tun_1ms_1g_1thread"), HasSubstr("wrote 43 jobs")));
   const std::string points = ReadAll(Path("points.csv"));

@@ -20,8 +20,8 @@
 #include "sim/report/writer.h"
 #include "tools/stepsim/calibrate_training.h"
 #include "tools/stepsim/command.h"
-#include "tools/stepsim/result_table.h"
 #include "tools/stepsim/measuring_program.h"
+#include "tools/stepsim/result_table.h"
 #include "tools/stepsim/text_document.h"
 #include "tools/stepsim/validate.h"
 
@@ -251,7 +251,8 @@ void AddCalibrateCommand(CLI::App& app, const Session& session) {
   add_files("--where", options->where, "COLUMN=VALUE", "only these rows of --csv and --gemm");
   add_files("--set", options->sets, "PATH=VALUE", "override one field of the profile or the jobs");
   app.add_flag("-q,--quiet", options->is_quiet, "no table of fits");
-  app.allow_extras();  // of `stepsim-calibrate`
+  app.allow_extras();      // of `stepsim-calibrate`
+  app.fallthrough(false);  // they are nobody else's
   app.callback([options, &app, &session] { Run(*options, app.remaining(), session); });
 }
 
