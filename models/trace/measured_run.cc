@@ -69,16 +69,19 @@ class LaneCollector {
   explicit LaneCollector(const TraceOptions& options) : options_(options) {}
 
   void Add(const TraceData& data) {
+    file_ = data.file;
     for (Lane& lane : MakeLanes(data, options_)) {
       for (const std::string& warning : lane.warnings) {
         warnings_.push_back(fmt::format("{}: {}", data.file, warning));
       }
-      lanes_.push_back(std::move(lane));
+      if (!lane.spans.empty()) lanes_.push_back(std::move(lane));
     }
   }
 
   MeasuredRun Build() && {
-    if (lanes_.empty()) throw ConfigError({}, "no trace to read");
+    if (lanes_.empty()) {
+      throw ConfigError({file_, 0, 0}, "holds no kernel with a usable time");
+    }
     NumberRanks(&lanes_, &warnings_);
     MeasuredRun run = BuildRun(lanes_, MatchLanes(lanes_));
     run.warnings.insert(run.warnings.begin(), warnings_.begin(), warnings_.end());
@@ -87,6 +90,7 @@ class LaneCollector {
 
  private:
   const TraceOptions& options_;
+  std::string file_;  // the last one
   std::vector<Lane> lanes_;
   std::vector<std::string> warnings_;
 };

@@ -357,6 +357,18 @@ TEST(OddTraces, ImpossibleTimesAreLeftOut) {
                                               HasSubstr("1 of 3 spans lie more than 20 days")));
 }
 
+// A former crash: nothing is left of a device.
+TEST(OddTraces, SpansThatAreAllTooLong) {
+  TraceText t;
+  t.Kernel("gemm", 7, 0, 8.9e12);
+  try {
+    ReadTraceTexts({{"t.json", t.Text()}}, {});
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no kernel with a usable time"));
+  }
+}
+
 TEST(OddTraces, TimesFrom1970KeepTheirPicoseconds) {
   TraceText t;
   t.Event(
