@@ -191,6 +191,26 @@ void MapBucket(RowJob& job) {
   job.ApplyFirst("bucket_mb", kBucket);
 }
 
+// Where layers do not come out even, Megatron counts the embedding and the head as a layer each
+// (account_for_embedding_in_pipeline_split and its twin for the loss): 126 + 2 over 128 stages.
+void MapBalance(RowJob& job) {
+  const std::int64_t stages = job.degrees.pipeline * job.degrees.chunks;
+  const std::int64_t layers = job.Integer("n_layers", 0);
+  if (layers == 0 || job.degrees.pipeline == 1 || layers % stages == 0) return;
+  if ((layers + 2) % stages != 0) return;
+  job.Set("plan.pipeline.balance", "ends");
+  job.Assume("embedding and head count as layers of the pipeline", "layers + 2 come out even");
+}
+
+// Megatron-Bridge's recipes leave experts whole (expert_tensor_parallel_size 1).
+void MapExpertTensor(RowJob& job) {
+  if (job.degrees.expert == 1 || job.degrees.tensor == 1 || !MatchesWords(job.stack, "nemo"))
+    return;
+  if (!job.row().IsFilled("n_experts")) return;
+  job.Set("plan.expert.tensor_parallel", "1");
+  job.Assume("expert_tensor_parallel_size: 1", "as Megatron-Bridge's recipes");
+}
+
 void SetDegrees(RowJob& job) {
   const RowDegrees& degrees = job.degrees;
   const auto set = [&](const char* path, std::int64_t value) {
@@ -211,6 +231,8 @@ void SetDegrees(RowJob& job) {
 
 void MapPlan(RowJob& job) {
   SetDegrees(job);
+  MapBalance(job);
+  MapExpertTensor(job);
   MapRecompute(job);
   job.ApplyAll("overlap", kOverlap);
   if (!job.Has("plan.pipeline.schedule")) job.ApplyFirst("schedule", kSchedule);
@@ -220,16 +242,18 @@ void MapPlan(RowJob& job) {
 
 void MapPrecision(RowJob& job) {
   const std::string text = PlainWords(job.row().Text("precision"));
+  const std::string named = text.empty() ? PlainWords(job.row().Text("notes")) : text;
   std::string compute;
   for (const PrecisionRule& rule : kPrecisions) {
-    if (!MatchesWords(text, rule.words)) continue;
+    if (!MatchesWords(named, rule.words)) continue;
     if (rule.compute.empty()) return job.Skip("precision", rule.why);
     compute = rule.compute;
     break;
   }
   if (text.empty()) {
-    compute = "bf16";
-    job.Assume("precision: bf16", "not stated");
+    job.Assume(fmt::format("precision: {}", compute.empty() ? "bf16" : compute),
+               compute.empty() ? "not stated" : "named in the notes");
+    if (compute.empty()) compute = "bf16";
   } else if (compute.empty()) {
     return job.Skip("precision",
                     fmt::format("found '{}', known: fp32, tf32, fp16, bf16, fp8", text));
