@@ -75,7 +75,7 @@ struct CollectiveModelSpec {
   bool registered_buffers = false;  // user buffers registered with NCCL
   bool symmetric_memory = false;    // symmetric windows: their own kernels inside a node
   CtaPolicy cta_policy = CtaPolicy::kDefault;
-  std::int64_t gloo_threads = 2;    // of a process group: collectives in flight
+  std::int64_t gloo_threads = 2;           // of a process group: collectives in flight
   std::string corrections = "nccl";        // a file of configs/collectives; "none"
   CollectiveCorrections correction_table;  // what that names
 };

@@ -144,8 +144,7 @@ void FuzzMeasuredTable(std::string_view bytes) {
     const CollectiveValidation validation(std::move(points), Source());
     const CollectiveCorrections fitted = validation.Fit("fuzz");
     for (const bool leave_one_out : {false, true}) {
-      for (const KnownSizes how :
-           {KnownSizes::kNone, KnownSizes::kTwoPoint, KnownSizes::kKnots}) {
+      for (const KnownSizes how : {KnownSizes::kNone, KnownSizes::kTwoPoint, KnownSizes::kKnots}) {
         for (const Prediction& p : validation.Predict(
                  {.calibration = how, .corrections = fitted, .leave_one_out = leave_one_out})) {
           if (p.is_predicted && !(p.seconds > 0 && p.seconds < 1e30)) std::abort();

@@ -64,7 +64,9 @@ TEST(LoadCluster, ReportsEveryMistakeAtOnce) {
                "network=slw", "collectives.corrections=absent"});
   EXPECT_THAT(error, HasSubstr("--set nodes=0: nodes: found '0'"));
   EXPECT_THAT(error, HasSubstr("gpus_per_node: found 9, allowed: at most the 8 of hardware h100"));
-  EXPECT_THAT(error, HasSubstr("found the unknown key 'plan', allowed: hardware, network, calibration, nodes"));
+  EXPECT_THAT(
+      error,
+      HasSubstr("found the unknown key 'plan', allowed: hardware, network, calibration, nodes"));
   EXPECT_THAT(error, HasSubstr("did you mean 'slow'?"));
   EXPECT_THAT(error, HasSubstr("collectives.corrections=absent: collectives.corrections: found"));
 }
