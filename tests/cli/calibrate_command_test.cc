@@ -107,6 +107,18 @@ TEST_F(Calibrate, WritesTheFileToStandardOutput) {
   EXPECT_NEAR(Json::parse(cost.out)["rows"][0]["tflops"].get<double>(), 200, 1);
 }
 
+// As tools/calibrate/README.md has it.
+TEST_F(Calibrate, TakesMeasurements) {
+  const std::string file = Write(
+      "grid.jsonl",
+      "{\"schema\":\"stepsim.measurements/1\",\"backend\":\"cuda\",\"device\":\"NVIDIA H200\"}\n"
+      "{\"kind\":\"launch\",\"op\":\"event_handover\",\"median_s\":2e-6}\n");
+  const Answer answer =
+      Ask({"calibrate", "--measurements", file, "--hardware", "h200-dgx", "-o", Path("h200.yaml")});
+  EXPECT_EQ(answer.status, kExitSuccess) << answer.err;
+  EXPECT_THAT(answer.out, HasSubstr("event_handover: 2.00 us"));
+}
+
 TEST_F(Calibrate, SaysEverythingThatIsWrong) {
   const std::string log = Write("ar.log", SlowAllReduce());
   const Answer answer = Ask({"calibrate", "--nccl-tests", log, "--bduget", "3s"});
