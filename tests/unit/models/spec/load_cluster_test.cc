@@ -71,6 +71,14 @@ TEST(LoadCluster, ReportsEveryMistakeAtOnce) {
   EXPECT_THAT(error, HasSubstr("collectives.corrections=absent: collectives.corrections: found"));
 }
 
+// What a calibration says of the host is left alone; a setting of it is still an error.
+TEST(LoadCluster, HasNoHost) {
+  const std::string calibration = "calibration={name: c, host: {launch: 3 us}}";
+  EXPECT_EQ(Load({"hardware=h100-sxm-dgx", calibration}).calibration.name, "c");
+  EXPECT_THAT(ErrorOf({"hardware=h100-sxm-dgx", calibration, "host.launch=3 us"}),
+              HasSubstr("found the unknown key 'host'"));
+}
+
 TEST(LoadCluster, NeedsHardware) {
   EXPECT_THAT(ErrorOf({"nodes=2"}), HasSubstr("hardware: missing"));
 }

@@ -71,6 +71,12 @@ TEST(EventScanner, ManyEmptyMembers) {
   EXPECT_THAT(EventsIn("[" + std::string(1'000'000, '[')), ElementsAre());
 }
 
+// A file of blanks without end is given up.
+TEST(EventScanner, BlanksAreNotReadForEver) {
+  EXPECT_THAT(EventsIn(std::string(3 << 20, '\0') + "[{\"a\":1}]"), ElementsAre());
+  EXPECT_THAT(EventsIn(std::string(1 << 10, '\n') + "[{\"a\":1}]"), ElementsAre("{\"a\":1}"));
+}
+
 TEST(EventFields, MembersOfAnEvent) {
   EventFields field(R"({"ph":"X", "ts" : 1.5,"args":{"a":[1,"}"]},"nan":nan})");
   std::vector<std::string> seen;
