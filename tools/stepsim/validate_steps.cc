@@ -9,6 +9,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -29,6 +30,75 @@ namespace stepsim {
 namespace {
 
 constexpr double kGib = 1 << 30;
+
+// ---- Which rows ----
+
+// Columns that --where compares as numbers; the others are texts.
+constexpr std::array kNumbers = {"n_layers",     "hidden",
+                                 "n_heads",      "n_kv_heads",
+                                 "ffn_hidden",   "vocab",
+                                 "seq_len",      "n_experts",
+                                 "top_k",        "moe_ffn_hidden",
+                                 "n_gpus",       "gpus_per_node",
+                                 "tp",           "pp",
+                                 "vpp",          "cp",
+                                 "ep",           "dp",
+                                 "micro_batch",  "grad_accum",
+                                 "global_batch", "value",
+                                 "step_time_s",  "peak_mem_gib"};
+
+bool IsNumber(std::string_view column) {
+  return std::find(kNumbers.begin(), kNumbers.end(), column) != kNumbers.end();
+}
+
+std::vector<ConditionName> ColumnNames() {
+  std::vector<ConditionName> names;
+  for (const PublishedColumn& column : PublishedColumns()) {
+    ConditionName name{std::string(column.name), {}};
+    name.type.kind = IsNumber(column.name) ? ConditionKind::kNumber : ConditionKind::kText;
+    names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::vector<std::size_t> RowsWhere(const PublishedTable& table, const std::string& where) {
+  std::vector<std::size_t> rows(table.rows());
+  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  if (where.empty()) return rows;
+  const Condition condition(where, Place{"--where", 0, 0}, ColumnNames());
+  const auto is_out = [&](std::size_t row) {
+    const PublishedRow published = table.Row(row);
+    std::vector<ConditionValue> values;
+    for (const ConditionName& name : condition.names()) {
+      if (!published.IsFilled(name.name)) {
+        values.emplace_back();
+      } else if (name.type.kind == ConditionKind::kText) {
+        values.emplace_back(std::string(published.Text(name.name)));
+      } else if (const auto number = published.Number(name.name)) {
+        values.emplace_back(*number);
+      } else {
+        values.emplace_back();
+      }
+    }
+    return !condition.Holds(values);
+  };
+  rows.erase(std::remove_if(rows.begin(), rows.end(), is_out), rows.end());
+  return rows;
+}
+
+void CheckColumns(const std::vector<std::string>& columns) {
+  std::vector<std::string> known;
+  for (const PublishedColumn& column : PublishedColumns()) known.emplace_back(column.name);
+  Diagnostics diagnostics;
+  for (const std::string& column : columns) {
+    if (std::find(known.begin(), known.end(), column) != known.end()) continue;
+    diagnostics.Add({"--by", 0, 0}, fmt::format("found '{}', allowed: {}{}", column,
+                                                fmt::join(known, ", "), DidYouMean(column, known)));
+  }
+  diagnostics.ThrowIfAny();
+}
+
+// ---- What is written ----
 
 std::string SecondsText(double seconds) {
   return seconds > 0 ? fmt::format("{:.6g}", seconds) : std::string();
@@ -177,11 +247,11 @@ std::vector<ValidatedStep> ValidateAll(const PublishedTable& table,
 }  // namespace
 
 void ValidateSteps(const ValidateOptions& options, const Session& session) {
+  CheckColumns(options.by);
   const auto files = session.Configs();
   const RememberingSource configs(*files);
   const PublishedTable table(ParseCsv(ReadTable(options.table()), options.table()));
-  std::vector<std::size_t> rows(table.rows());
-  std::iota(rows.begin(), rows.end(), std::size_t{0});
+  const std::vector<std::size_t> rows = RowsWhere(table, options.where);
   const std::vector<ValidatedStep> steps = ValidateAll(table, rows, configs, options.jobs);
   StepRows all;
   for (const ValidatedStep& step : steps) all.push_back(&step);
