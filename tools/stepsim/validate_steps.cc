@@ -141,6 +141,12 @@ ResultTable RowsTable(const PublishedTable& table, const std::vector<ValidatedSt
 // ---- What people read ----
 
 void PrintScore(std::ostream& out, const std::string& name, const StepScore& score) {
+  if (score.errors.count == 0) {
+    out << fmt::format("{:<44} {:>5} {:>5} {:>4}  {:>8} {:>8} {:>8}  {:>5} {:>5} {:>5}\n",
+                       name.substr(0, 44), 0, score.skipped, score.oom, "-", "-", "-", "-", "-",
+                       "-");
+    return;
+  }
   out << fmt::format(
       "{:<44} {:>5} {:>5} {:>4}  {:>7.1f}% {:>7.1f}% {:>+7.1f}%  {:>4.0f}% {:>4.0f}% {:>4.0f}%\n",
       name.substr(0, 44), score.errors.count, score.skipped, score.oom, score.errors.median * 100,
