@@ -128,8 +128,8 @@ class Fitter {
     const double determinant = (a + kDamping) * (c + kDamping) - b * b;
     const double dx = ((c + kDamping) * p - b * q) / determinant;
     const double dy = ((a + kDamping) * q - b * p) / determinant;
-    static constexpr double kLongest = 1;  // a step, in the logarithm
     const auto moved = [](double from, double by) {
+      constexpr double kLongest = 1;  // a step, in the logarithm
       return std::clamp(from + std::clamp(by, -kLongest, kLongest), std::log(kLeast),
                         std::log(kMost));
     };

@@ -82,6 +82,7 @@ THIRD_PARTY = {
     "malloc.h": ("*.cc",),
     "spawn.h": ("tools/stepsim/measuring_program.cc",),
     "fcntl.h": ("*.cc", "tests/*"),
+    "spawn.h": ("tools/stepsim/measuring_program.cc",),
     "sys/": ("*.cc", "tests/*"),
 }
 
