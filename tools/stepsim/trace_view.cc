@@ -18,6 +18,13 @@ std::string Words(std::string_view name) {
   return words;
 }
 
+// "gemm|matmul" -> "gemm, matmul": breaks into lines.
+std::string Listed(std::string_view words) {
+  std::string list;
+  for (const char c : words) list += c == '|' ? ", " : std::string(1, c);
+  return list;
+}
+
 std::string StepName(const MeasuredRun& run, const MeasuredReport& report) {
   if (report.which.number < 0) {
     return run.steps.size() == 1 ? "the whole trace"
@@ -197,8 +204,11 @@ TextTable CollectivesTable(const MeasuredReport& report, std::size_t top) {
   TextTable table{
       "most exposed collectives", {"exposed", "hidden", "size", "site", "what: cause"}, "rrrll"};
   for (const CollectiveReport* c : LargestExposed(report.step, top)) {
+    // Without the arguments of the kernel.
     constexpr std::size_t kLongestName = 60;
-    std::string text = c->name.substr(0, kLongestName);
+    const bool is_kernel = c->name.rfind("nccl", 0) == 0;
+    std::string text =
+        c->name.substr(0, is_kernel ? std::min(kLongestName, c->name.find('(')) : kLongestName);
     if (!c->cause.empty()) text += ": " + c->cause;
     table.rows.push_back({FormatTime(c->exposed_transfer()), FormatTime(c->hidden),
                           c->bytes.value == 0 ? "-" : FormatBytes(c->bytes),
@@ -236,18 +246,18 @@ TextDocument TraceRulesDocument() {
   TextTable kernels{"kernels by name", {"class", "framework", "words in the name"}, "lll"};
   for (const KernelRule& rule : KernelRules()) {
     kernels.rows.push_back({std::string(ToString(rule.kernel_class)), std::string(rule.framework),
-                            std::string(rule.words)});
+                            Listed(rule.words)});
   }
   kernels.remarks.emplace_back("^ stands for the begin of the name; letter case is ignored");
   TextTable collectives{"collectives by name", {"operation", "words in the name"}, "ll"};
   for (const CollectiveNameRow& row : CollectiveNames()) {
-    collectives.rows.push_back({std::string(ToString(row.op)), std::string(row.words)});
+    collectives.rows.push_back({std::string(ToString(row.op)), Listed(row.words)});
   }
   TextTable sites{"sites", {"site", "why", "when"}, "lll"};
   for (const SiteRule& rule : SiteRules()) {
     std::vector<std::string> when;
     const auto add = [&](std::string_view what, std::string_view words) {
-      if (!words.empty()) when.push_back(fmt::format("{} {}", what, words));
+      if (!words.empty()) when.push_back(fmt::format("{} {}", what, Listed(words)));
     };
     add("operation", rule.ops);
     add("phase", rule.phases);
