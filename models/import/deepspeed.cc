@@ -239,12 +239,12 @@ class DeepspeedReader {
       keys_.AddUnused(kInterval, "off");
     }
     for (const std::string_view key : {kPipeCut, kGradientsCut}) {
-      if (keys_.Find(key) != nullptr) keys_.AddUnused(key, "tensors travel in parts here");
+      if (keys_.Find(key) != nullptr) keys_.AddUnused(key, "tensors travel whole here");
     }
-    if (tensor_ > 1 && !keys_.Flag(kPipeCut, true)) {
+    if (tensor_ > 1 && keys_.Flag(kPipeCut, true)) {
       job_.remarks.emplace_back(
-          "between stages tensors are cut over the tensor parallel ranks and gathered behind, as "
-          "DeepSpeed does by itself; pipe_partitioned: false sends them whole");
+          "between stages tensors travel whole; DeepSpeed cuts them over the tensor parallel ranks "
+          "and gathers them behind (pipe_partitioned)");
     }
   }
 
