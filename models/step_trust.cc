@@ -62,6 +62,7 @@ Statement WithoutFit(const CollectiveModelSpec& spec) {
   if (spec.model == CollectiveModel::kAlphaBeta) {
     return {"collectives by the alpha_beta model, held against no measurement"};
   }
+  if (spec.model == CollectiveModel::kGloo) return {"collectives as the link's profile has them"};
   // results/validation/README.md, "uncorrected": the median of all points.
   if (spec.corrections == "none") return {"collectives without corrections within 16%", true};
   return {"nothing measured is known of its collectives"};

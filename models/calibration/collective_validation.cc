@@ -49,10 +49,10 @@ HardwareSpec Textbook(HardwareSpec hardware) {
 }
 
 // Which sizes of a curve a prediction is told.
-std::set<std::int64_t> CalibrationSizes(const std::set<std::int64_t>& sizes, Calibration kind) {
-  if (kind == Calibration::kNone || sizes.empty()) return {};
+std::set<std::int64_t> CalibrationSizes(const std::set<std::int64_t>& sizes, KnownSizes kind) {
+  if (kind == KnownSizes::kNone || sizes.empty()) return {};
   std::set<std::int64_t> told{*sizes.begin(), *sizes.rbegin()};
-  if (kind == Calibration::kKnots) {
+  if (kind == KnownSizes::kKnots) {
     bool is_knot = true;
     for (const std::int64_t size : sizes) {
       if (is_knot) told.insert(size);

@@ -18,7 +18,7 @@
 namespace stepsim {
 
 // Measured points that a prediction is told; they are not scored.
-enum class Calibration {
+enum class KnownSizes {
   kNone,
   kTwoPoint,  // the smallest and the largest size of each curve
   kKnots,     // every second size of each curve, from the smallest, and the largest
@@ -33,7 +33,7 @@ enum class Predictor {
 
 struct ValidationOptions {
   Predictor predictor = Predictor::kModel;
-  Calibration calibration = Calibration::kNone;
+  KnownSizes calibration = KnownSizes::kNone;
   CollectiveCorrections corrections;
   bool leave_one_out = false;  // corrections are fitted on the other systems of the table
 };

@@ -29,8 +29,7 @@ double Real(std::int64_t n) { return static_cast<double>(n); }
 
 bool IsPossible(const MeasuredGemm& gemm) {
   constexpr double kMostFlops = 1e18;
-  return gemm.time.seconds > 0 &&
-         2 * Real(gemm.m) * Real(gemm.n) * Real(gemm.k) < kMostFlops &&
+  return gemm.time.seconds > 0 && 2 * Real(gemm.m) * Real(gemm.n) * Real(gemm.k) < kMostFlops &&
          std::max({Real(gemm.m) * Real(gemm.n), Real(gemm.m) * Real(gemm.k),
                    Real(gemm.n) * Real(gemm.k)}) < kMostElements;
 }

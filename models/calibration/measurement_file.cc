@@ -167,14 +167,16 @@ MeasuredCall ReadCallFields(LineReader& line, const Group& group) {
   return call;
 }
 
-bool IsKnownType(const LineReader& line, Measurements& all) {
-  if (line.unknown_type().empty()) return true;
-  const std::string note =
-      fmt::format("lines of the type {} left out", line.unknown_type().substr(0, 40));
+void Note(Measurements& all, const std::string& note) {
   if (std::find(all.notes.begin(), all.notes.end(), note) == all.notes.end() &&
       all.notes.size() < kMostProblems) {
     all.notes.push_back(note);
   }
+}
+
+bool IsKnownType(const LineReader& line, Measurements& all) {
+  if (line.unknown_type().empty()) return true;
+  Note(all, fmt::format("lines of the type {} left out", line.unknown_type().substr(0, 40)));
   return false;
 }
 
@@ -236,6 +238,11 @@ void ReadInterference(LineReader& line, const Group& group, Measurements& all) {
   pair.beside_alone = line.Seconds("beside_alone_s", false);
   pair.beside_beside = line.Seconds("beside_beside_s", false);
   if (!IsKnownType(compute, all)) return;
+  const auto polled = beside.object().find("polled");
+  if (polled != beside.object().end() && polled->is_boolean() && !polled->get<bool>()) {
+    // Nobody moved its bytes while the product ran: that tells nothing of running together.
+    return Note(all, "pairs with a collective that nobody polled left out");
+  }
   all.interference.push_back(std::move(pair));
 }
 

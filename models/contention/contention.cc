@@ -57,6 +57,7 @@ void Contention::Compute(RankId rank, std::span<const RunningTask> running,
   ShareSms(rates);
   if (settings_.mode == ContentionMode::kSm) return;
   ShareLinks(rates);
+  if (spec_.core_demand > 0) ShareCore(rates);
   ShareHbm(rates);
   SlowDown(rates);
 }
@@ -117,6 +118,18 @@ void Contention::ShareLinks(std::span<double> rates) {
       1, [](const Resident& r) { return r.receives ? r.kernel->network : 0; }, rates);
 }
 
+// Compute would have the core to itself; threads that carry bytes take their part, as much as a
+// fair scheduler gives them.
+void Contention::ShareCore(std::span<double> rates) {
+  Share(
+      1,
+      [&](const Resident& r) {
+        if (r.kernel->kind != TaskKind::kTransfer) return 1.0;
+        return r.kernel->sms == 0 ? spec_.core_demand * r.kernel->traffic : 0.0;
+      },
+      rates);
+}
+
 void Contention::ShareHbm(std::span<double> rates) {
   Share(
       spec_.hbm_ceiling, [](const Resident& r) { return r.kernel->hbm; }, rates);
@@ -164,7 +177,8 @@ Duration Contention::StartDelay(RankId, const RunningTask& transfer,
                                 std::span<const RunningKernel> running) {
   const double wanted = ProfileOf(transfer.work).sms;
   Duration delay{};
-  if (wanted == 0) return delay;  // copy engines ask for none
+  // Copy engines ask for none; threads of the host wait until the kernel's time slice is over.
+  if (wanted == 0) return running.empty() ? delay : spec_.core_wait;
   for (const RunningKernel& kernel : running) delay = std::max(delay, DelayBehind(kernel, wanted));
   return delay;
 }

@@ -59,6 +59,7 @@ class Contention : public Interference {
   void Compute(RankId rank, std::span<const RunningTask> running, std::span<double> rates);
   void ShareSms(std::span<double> rates);
   void ShareLinks(std::span<double> rates);
+  void ShareCore(std::span<double> rates);
   void ShareHbm(std::span<double> rates);
   void SlowDown(std::span<double> rates) const;
   double Clock(double traffic) const;

@@ -10,6 +10,7 @@ namespace stepsim {
 
 // A flat ring; a transfer over its slowest link; an all_to_all by pairs.
 double RingSeconds(const CollectiveRequest& request, const HardwareSpec& hardware);
+double RingSeconds(const CollectiveRequest& request, const LinkShare& link);
 // reduce_scatter in the node, all_reduce across nodes, all_gather in the node. REQUIRES:
 // all_reduce.
 double HierarchicalAllReduceSeconds(const CollectiveRequest& request, const HardwareSpec& hardware);

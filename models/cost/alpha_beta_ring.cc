@@ -5,9 +5,13 @@
 namespace stepsim {
 
 double RingSeconds(const CollectiveRequest& request, const HardwareSpec& hardware) {
+  if (request.placement.ranks <= 1) return 0;
+  return RingSeconds(request, SlowestOfRing(hardware, request.placement));
+}
+
+double RingSeconds(const CollectiveRequest& request, const LinkShare& link) {
   const auto n = static_cast<double>(request.placement.ranks);
   if (n <= 1) return 0;
-  const LinkShare link = SlowestOfRing(hardware, request.placement);
   const double alpha = ToSeconds(link.latency);
   const double transfer = ToDouble(request.bytes) / link.bandwidth.value;
   switch (request.op) {

@@ -24,6 +24,28 @@ CollectiveCost PriceAlphaBeta(const CollectiveRequest& request, const HardwareSp
   return cost;
 }
 
+// A message crosses the link twice, one way after the other: the receiver is asked, then sent to.
+// Threads of the host carry it, so that it holds no SM; two that are in flight share the link, each
+// by the part of its time in which it moves bytes.
+CollectiveCost PriceGloo(const CollectiveRequest& request, const HardwareSpec& hardware) {
+  CollectiveCost cost;
+  cost.algorithm = "ring";
+  cost.protocol = "gloo";
+  if (request.placement.ranks <= 1) return cost;
+  LinkShare link = SlowestOfRing(hardware, request.placement);
+  link.latency *= 2;
+  cost.seconds = RingSeconds(request, link);
+  cost.nccl_seconds = cost.seconds;
+  CollectiveRequest empty = request;
+  empty.bytes = Bytes{};
+  cost.latency_seconds = RingSeconds(empty, link);
+  if (cost.seconds <= 0) return cost;
+  const double share = (cost.seconds - cost.latency_seconds) / cost.seconds;
+  if (request.placement.ranks > request.placement.nodes) cost.intra_share = share;
+  if (request.placement.nodes > 1) cost.network_share = share;
+  return cost;
+}
+
 struct RequestHash {
   std::size_t operator()(const CollectiveRequest& r) const {
     std::uint64_t hash = 0;
@@ -53,13 +75,15 @@ struct CollectivePricer::Impl {
         curves(hardware_in, spec_in) {}
 
   CollectiveCost Price(const CollectiveRequest& request) {
-    const bool is_alpha_beta = spec.model == CollectiveModel::kAlphaBeta;
-    if (request.placement.ranks <= 1) {
-      return is_alpha_beta ? PriceAlphaBeta(request, hardware, spec) : CollectiveCost{};
+    CollectiveCost cost;
+    if (spec.model == CollectiveModel::kAlphaBeta) {
+      cost = PriceAlphaBeta(request, hardware, spec);
+    } else if (spec.model == CollectiveModel::kGloo) {
+      cost = PriceGloo(request, hardware);
+    } else if (request.placement.ranks > 1) {
+      cost = nccl.Price(request);
     }
-    CollectiveCost cost =
-        is_alpha_beta ? PriceAlphaBeta(request, hardware, spec) : nccl.Price(request);
-    curves.ApplyTo(request, &cost);
+    if (request.placement.ranks > 1) curves.ApplyTo(request, &cost);
     return cost;
   }
 
@@ -83,7 +107,7 @@ CollectiveCost CollectivePricer::operator()(const CollectiveRequest& request) co
 }
 
 std::vector<CollectiveCost> CollectivePricer::Candidates(const CollectiveRequest& request) const {
-  if (impl_->spec.model == CollectiveModel::kAlphaBeta || request.placement.ranks <= 1) {
+  if (impl_->spec.model != CollectiveModel::kNccl || request.placement.ranks <= 1) {
     return {(*this)(request)};
   }
   std::vector<CollectiveCost> costs = impl_->nccl.Candidates(request);

@@ -18,9 +18,9 @@ struct KernelCost {
   double seconds = 0;
   double tiles = 0;  // thread blocks, one on an SM at a time; 0: rate follows the SMs smoothly
   std::optional<double> partial_wave;  // of tiles: a nearly empty last wave over a full one
-  std::string_view bound;              // what sets the time: "compute", "memory", "latency", or "measured"
-  double residual = 0;                 // expected |error| as a fraction; 0: unknown
-  bool is_extrapolated = false;        // outside the shapes that the curve was fitted to
+  std::string_view bound;  // what sets the time: "compute", "memory", "latency", or "measured"
+  double residual = 0;     // expected |error| as a fraction; 0: unknown
+  bool is_extrapolated = false;  // outside the shapes that the curve was fitted to
 };
 
 // REQUIRES: the GPU has a unit for products of work.dtype (checked with the job).

@@ -24,15 +24,17 @@ double LogRatio(const CollectiveCurve& curve, const CurveKnot& knot) {
   return std::log(ToSeconds(knot.time) / SmoothSeconds(curve, ToDouble(knot.size)));
 }
 
-// A transport of the host: no SM, no HBM, and the whole link while it transfers.
+// A transport of the host: no SM, no HBM, and of the link the part of its time in which it moves
+// bytes (another in flight may use the rest).
 void MoveToHost(const CollectiveCurve& curve, bool is_between_nodes, CollectiveCost* cost) {
   cost->algorithm = curve.backend == "gloo" ? "gloo" : "mpi";
   cost->protocol = "";
   cost->channels = 0;
   cost->sms = 0;
   cost->hbm_bytes = 0;
-  cost->intra_share = is_between_nodes ? 0 : 1;
-  cost->network_share = is_between_nodes ? 1 : 0;
+  const double share = cost->seconds > 0 ? 1 - cost->latency_seconds / cost->seconds : 0;
+  cost->intra_share = is_between_nodes ? 0 : share;
+  cost->network_share = is_between_nodes ? share : 0;
 }
 
 // The knobs of a measurement: NCCL's defaults.
@@ -121,7 +123,7 @@ const CollectiveCurve* MeasuredCurves::Find(const CollectiveRequest& request,
 
 double MeasuredCurves::ModelSeconds(const CollectiveCurve& curve, const CollectiveRequest& request,
                                     const CollectiveCost& cost) {
-  if (spec_.model == CollectiveModel::kAlphaBeta) return cost.seconds;
+  if (spec_.model != CollectiveModel::kNccl) return cost.seconds;
   std::unique_ptr<NcclPricer>& pricer = as_measured_[curve.max_ctas];
   if (pricer == nullptr) {
     pricer = std::make_unique<NcclPricer>(hardware_, AsMeasured(spec_, curve.max_ctas));

@@ -52,6 +52,13 @@ class Ddp : public Strategy {
       }
       names_.push_back(BucketName(buckets_[b], b, buckets_.size(), workload_));
     }
+    threads_.push_back(nccl_);
+    if (context.job.collectives.model == CollectiveModel::kGloo) {
+      for (std::int64_t i = 1; i < context.job.collectives.gloo_threads; ++i) {
+        threads_.push_back(
+            context.rank.AddStream(fmt::format("gloo {} {}", of_experts ? "edp" : "dp", i + 1)));
+      }
+    }
     if (plan_.comm_hook != CommHook::kNone) hook_ = context.rank.AddStream("comm hook");
   }
 
@@ -144,12 +151,14 @@ class Ddp : public Strategy {
   void LaunchReadyBuckets(RankProgram& rank) {
     if (next_ == buckets_.size()) return;
     for (; next_ < buckets_.size() && states_[next_].missing == 0; ++next_) {
-      states_[next_].reduced = Reduce(rank, buckets_[next_], names_[next_]);
+      const StreamId thread = threads_[next_ % threads_.size()];
+      states_[next_].reduced = Reduce(rank, thread, buckets_[next_], names_[next_]);
     }
     if (next_ == buckets_.size() && LooksForUnused()) ReduceUsageMap(rank);
   }
 
-  StreamEvent Reduce(RankProgram& rank, const Bucket& bucket, const std::string& name) {
+  StreamEvent Reduce(RankProgram& rank, StreamId thread, const Bucket& bucket,
+                     const std::string& name) {
     const DType wire = WireType(bucket.dtype);
     const std::int64_t elements = bucket.bytes.value / ElementSize(bucket.dtype).value;
     TaskId compressed = kNoId<TaskId>;
@@ -158,12 +167,13 @@ class Ddp : public Strategy {
                                "compress " + name);
     }
     // The collective sees everything that the compute stream holds at this moment.
-    rank.Wait(nccl_, rank.Record(rank.compute()));
-    rank.LaunchCollective(nccl_, {CollectiveOp::kAllReduce, wire, SizeOf(wire, elements), group_},
+    rank.Wait(thread, rank.Record(rank.compute()));
+    rank.LaunchCollective(thread, {CollectiveOp::kAllReduce, wire, SizeOf(wire, elements), group_},
                           "all_reduce " + name, Site::kGradientReduce);
     // A gradient that already has the type of the wire is reduced in place.
-    if (wire == bucket.dtype) return rank.Record(nccl_);
-    const TaskId decompressed = Decompress(rank, CastWork(wire, bucket.dtype, elements), name);
+    if (wire == bucket.dtype) return rank.Record(thread);
+    const TaskId decompressed =
+        Decompress(rank, thread, CastWork(wire, bucket.dtype, elements), name);
     rank.graph().AddMemoryEvent(compressed, /*at_end=*/false, "compressed_buckets",
                                 SizeOf(wire, elements));
     rank.graph().AddMemoryEvent(decompressed, /*at_end=*/true, "compressed_buckets",
@@ -182,8 +192,9 @@ class Ddp : public Strategy {
 
   // Follows the collective on the future's stream. It belongs to no phase of the network: nothing
   // can hide behind it.
-  TaskId Decompress(RankProgram& rank, const ComputeWork& cast, const std::string& name) {
-    rank.Wait(hook_, rank.Record(nccl_));
+  TaskId Decompress(RankProgram& rank, StreamId thread, const ComputeWork& cast,
+                    const std::string& name) {
+    rank.Wait(hook_, rank.Record(thread));
     const Phase phase = rank.phase();
     rank.SetPhase(Phase::kOther);
     const TaskId task = rank.Launch(hook_, cast, "decompress " + name);
@@ -217,6 +228,8 @@ class Ddp : public Strategy {
   const Workload& workload_;
   GroupId group_;
   StreamId nccl_;
+  // Of the process group: NCCL's stream, or the threads of gloo, which take the buckets in turn.
+  std::vector<StreamId> threads_;
   const bool of_experts_;
   StreamId hook_ = kNoId<StreamId>;
   std::vector<Bucket> buckets_;         // in launch order

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <array>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,25 +18,26 @@ namespace {
 bool IsAlphaBeta(const JobSpec& job) {
   return job.collectives.model == CollectiveModel::kAlphaBeta;
 }
+bool IsGloo(const JobSpec& job) { return job.collectives.model == CollectiveModel::kGloo; }
+bool IsNccl(const JobSpec& job) { return job.collectives.model == CollectiveModel::kNccl; }
 bool IsOlderThan(const JobSpec& job, int minor) {
   const auto release = ParseNcclRelease(job.collectives.nccl_version);
   return release.has_value() &&
          (release->major < 2 || (release->major == 2 && release->minor < minor));
 }
 
-constexpr std::string_view kAlphaBetaText = "collectives.model: alpha_beta";
-constexpr std::array kRows = {
-    IneffectiveKey{"collectives.nccl_version", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveKey{"collectives.algorithm", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveKey{"collectives.protocol", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveKey{"collectives.min_ctas", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveKey{"collectives.max_ctas", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveKey{"collectives.nvls", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveKey{"collectives.collnet", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveKey{"collectives.registered_buffers", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveKey{"collectives.symmetric_memory", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveKey{"collectives.cta_policy", kAlphaBetaText, IsAlphaBeta},
-    IneffectiveKey{"collectives.corrections", kAlphaBetaText, IsAlphaBeta},
+// What the other models know nothing of.
+constexpr std::array<std::string_view, 10> kNcclKeys = {
+    "collectives.nccl_version", "collectives.algorithm",          "collectives.protocol",
+    "collectives.min_ctas",     "collectives.max_ctas",           "collectives.nvls",
+    "collectives.collnet",      "collectives.registered_buffers", "collectives.symmetric_memory",
+    "collectives.cta_policy",
+};
+constexpr std::array kOtherRows = {
+    IneffectiveKey{"collectives.corrections", "collectives.model: alpha_beta", IsAlphaBeta},
+    IneffectiveKey{"collectives.corrections", "collectives.model: gloo", IsGloo},
+    IneffectiveKey{"collectives.gloo_threads", "collectives.model: alpha_beta", IsAlphaBeta},
+    IneffectiveKey{"collectives.gloo_threads", "collectives.model: nccl", IsNccl},
     IneffectiveKey{
         "collectives.symmetric_memory",
         "collectives.nccl_version before 2.27, which has no such kernels",
@@ -51,6 +53,16 @@ constexpr std::array kRows = {
                             !j.collectives.registered_buffers;
                    }},
 };
+constexpr auto kRows = [] {
+  std::array<IneffectiveKey, 2 * kNcclKeys.size() + kOtherRows.size()> rows{};
+  std::size_t next = 0;
+  for (const std::string_view key : kNcclKeys) {
+    rows[next++] = {key, "collectives.model: alpha_beta", IsAlphaBeta};
+    rows[next++] = {key, "collectives.model: gloo", IsGloo};
+  }
+  for (const IneffectiveKey& row : kOtherRows) rows[next++] = row;
+  return rows;
+}();
 
 class CollectiveChecker {
  public:
@@ -60,7 +72,7 @@ class CollectiveChecker {
   void Check() {
     CheckRelease();
     CheckAllReduce();
-    if (spec_.model == CollectiveModel::kAlphaBeta) return;
+    if (spec_.model != CollectiveModel::kNccl) return;
     ReportAll("collectives.algorithm", ParseNcclAlgorithms(spec_.algorithm).problems);
     ReportAll("collectives.protocol", ParseNcclProtocols(spec_.protocol).problems);
     if (spec_.max_ctas > 0 && spec_.min_ctas > spec_.max_ctas) {
@@ -91,6 +103,7 @@ class CollectiveChecker {
   void CheckAllReduce() {
     if (spec_.all_reduce.empty()) return;
     std::vector<std::string_view> allowed = {"ring", "hierarchical"};
+    if (spec_.model == CollectiveModel::kGloo) allowed.pop_back();
     if (spec_.model == CollectiveModel::kNccl) {
       allowed.clear();
       for (const std::string_view name : NcclAlgorithmNames()) {
@@ -118,15 +131,16 @@ class CollectiveChecker {
 void CheckLatencySettings(const JobSpec& job, FieldReading& reading) {
   constexpr std::array<std::string_view, 2> kLinks = {"hardware.intra_node",
                                                       "hardware.network.link"};
-  const std::string_view key = IsAlphaBeta(job) ? "added_latency" : "latency";
+  const std::string_view key = IsNccl(job) ? "latency" : "added_latency";
   for (const std::string_view link : kLinks) {
     if (job.nodes == 1 && link != kLinks[0]) continue;  // the network itself has no effect
     const std::string path = fmt::format("{}.{}", link, key);
     const auto given = reading.given.find(path);
     if (given == reading.given.end() || OriginText(given->second) != "--set") continue;
     reading.diagnostics.Add(
-        given->second, fmt::format("{}: has no effect with collectives.model: {}", path,
-                                   IsAlphaBeta(job) ? "alpha_beta" : "nccl; see added_latency"));
+        given->second,
+        fmt::format("{}: has no effect with collectives.model: {}{}", path,
+                    ToString(job.collectives.model), IsNccl(job) ? "; see added_latency" : ""));
   }
 }
 

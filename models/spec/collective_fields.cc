@@ -8,6 +8,7 @@ namespace {
 constexpr std::array kModelNames = {
     EnumName<CollectiveModel>{CollectiveModel::kNccl, "nccl"},
     EnumName<CollectiveModel>{CollectiveModel::kAlphaBeta, "alpha_beta"},
+    EnumName<CollectiveModel>{CollectiveModel::kGloo, "gloo"},
 };
 constexpr std::array kCtaPolicyNames = {
     EnumName<CtaPolicy>{CtaPolicy::kDefault, "default"},
@@ -44,6 +45,13 @@ const StructTable<CollectiveCorrection>& CorrectionRowFields() {
 
 }  // namespace
 
+std::string_view ToString(CollectiveModel model) {
+  for (const auto& [value, name] : kModelNames) {
+    if (value == model) return name;
+  }
+  return "nccl";
+}
+
 const StructTable<CollectiveCorrections>& CorrectionFields() {
   static const StructTable<CollectiveCorrections> table{
       Field("name", &CollectiveCorrections::name, "the table's name, for reports").Required(),
@@ -72,7 +80,7 @@ const StructTable<CollectiveModelSpec>& CollectiveModelFields() {
       Field(
           "model", &C::model, kModelNames,
           "nccl: NCCL's algorithms and its choice, corrected by measurements; alpha_beta: latency "
-          "per step plus bytes over bandwidth"),
+          "per step plus bytes over bandwidth; gloo: PyTorch's backend for CPUs"),
       Field("nccl_version", &C::nccl_version, "whose cost table is used, such as 2.18 or 2.27.3"),
       Field("algorithm", &C::algorithm, "as NCCL_ALGO: 'ring', '^tree', 'allreduce:tree,ring'")
           .Unset("NCCL chooses")
@@ -101,6 +109,10 @@ const StructTable<CollectiveModelSpec>& CollectiveModelFields() {
             "efficiency: registered buffers gather and scatter in the switch, on fewer SMs; zero: "
             "copy engines carry all_gather and all_to_all without any SM")
           .Aliases({"NCCL_CTA_POLICY"}),
+      Field("gloo_threads", &C::gloo_threads,
+            "threads of a process group: so many of its collectives are in flight and share the "
+            "link; 1: one after the other, as NCCL does it")
+          .Range(1, 64),
       Field(
           "corrections", &C::corrections,
           "measured corrections of NCCL's table: a file of configs/collectives, none, or the table "

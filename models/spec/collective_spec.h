@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/base/quantity.h"
@@ -14,6 +15,7 @@ namespace stepsim {
 enum class CollectiveModel {
   kNccl,       // NCCL's algorithms, protocols and choice, corrected by measurements
   kAlphaBeta,  // latency per step plus bytes over bandwidth: arithmetic by hand
+  kGloo,       // PyTorch's backend for CPUs: a ring whose every message is announced first
 };
 enum class CtaPolicy { kDefault, kEfficiency, kZero };  // NCCL_CTA_POLICY
 
@@ -57,6 +59,9 @@ struct CollectivePoint {
   Duration time{};
 };
 
+// "nccl", "alpha_beta", "gloo".
+std::string_view ToString(CollectiveModel model);
+
 struct CollectiveModelSpec {
   CollectiveModel model = CollectiveModel::kNccl;
   std::string nccl_version = "2.27";
@@ -70,6 +75,7 @@ struct CollectiveModelSpec {
   bool registered_buffers = false;  // user buffers registered with NCCL
   bool symmetric_memory = false;    // symmetric windows: their own kernels inside a node
   CtaPolicy cta_policy = CtaPolicy::kDefault;
+  std::int64_t gloo_threads = 2;           // of a process group: collectives in flight
   std::string corrections = "nccl";        // a file of configs/collectives; "none"
   CollectiveCorrections correction_table;  // what that names
 };

@@ -15,6 +15,13 @@ const StructTable<ContentionSpec>& ContentionFields() {
       Field("communication", &C::communication,
             "slow-down of a collective by compute that saturates the GPU's memory")
           .Range(0, 10),
+      Field("core_demand", &C::core_demand,
+            "fraction of the core that computes which a collective without thread blocks takes at "
+            "full rate (gloo's threads): both get a fair share")
+          .Range(0, 1),
+      Field("core_wait", &C::core_wait,
+            "what such a collective waits for a core when it begins beside compute: a time slice "
+            "of the operating system"),
       Field("transfer_on_compute", &C::transfer_on_compute,
             "slow-down of every kernel beside a transfer that takes processor time (gloo, MPI), "
             "whatever its rate; 0.1 is 10%")

@@ -2,6 +2,8 @@
 // profile. Equations, ranges and evidence: models/README.md, "Contention".
 #pragma once
 
+#include "sim/base/time.h"
+
 namespace stepsim {
 
 enum class ContentionMode {
@@ -16,6 +18,10 @@ struct ContentionSpec {
   double attention = 0.1;
   double memory = 0.5;         // of a kernel that saturates the HBM
   double communication = 0.2;  // of a collective, by compute that saturates the HBM
+  // Collectives that threads carry (gloo) on the core that computes: what one at full rate takes of
+  // it, and how long it waits for its first time slice.
+  double core_demand = 0;
+  Duration core_wait{};
   // Transports that take processor time (gloo, MPI), whatever their rate: of every kernel beside a
   // transfer, and of a transfer beside compute.
   double transfer_on_compute = 0;

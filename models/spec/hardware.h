@@ -43,7 +43,7 @@ struct LinkSpec {
   std::string type;       // "nvlink", "pcie", "infiniband", "ethernet", "efa", ...
   Bandwidth bandwidth;    // of one GPU (intra node) or of one NIC (network), nominal
   double efficiency = 1;  // reached fraction for large messages
-  Duration latency{};     // per hop of a collective in the alpha_beta model
+  Duration latency{};     // per hop of a collective in the alpha_beta and gloo models
   // What a hop costs beyond NCCL's own table (a plug-in transport, a long cable).
   Duration added_latency{};
   // TCP sockets: how many connections share the work, and what one of them can carry (0: no limit).

@@ -64,7 +64,7 @@ const StructTable<LinkSpec>& LinkFields() {
       Field("efficiency", &LinkSpec::efficiency, "reached fraction of it for large messages")
           .Range(0.001, 1),
       Field("latency", &LinkSpec::latency,
-            "fixed time of one hop of a collective in the alpha_beta model"),
+            "fixed time of one hop of a collective in the alpha_beta and gloo models"),
       Field("added_latency", &LinkSpec::added_latency,
             "what one hop costs beyond NCCL's own table: a plug-in transport, a long cable"),
       Field("streams", &LinkSpec::streams,

@@ -151,6 +151,13 @@ FieldValue JobField::Read(const ConfigNode& value, Diagnostics& problems) const 
 JobField FindJobField(std::string_view path, const Place& place) {
   if (std::optional<JobField> field = JobFieldFinder().Find(path)) return std::move(*field);
   const std::vector<std::string> paths = AllFieldPaths();
+  const std::string group = fmt::format("{}.", path);
+  for (const std::string& other : paths) {
+    if (other.rfind(group, 0) != 0) continue;
+    throw ConfigError(place, fmt::format("found no field '{}' but several in it, allowed: one of "
+                                         "them, such as {}",
+                                         path, other));
+  }
   std::string nearest = Nearest(path, paths);
   const std::string ending(path.substr(path.find_last_of('.') + 1));
   for (const std::string& other : paths) {

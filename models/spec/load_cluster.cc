@@ -1,5 +1,6 @@
 #include "models/spec/load_cluster.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "models/spec/check_job.h"
@@ -52,7 +53,12 @@ ClusterSpec LoadCluster(const std::vector<Setting>& settings, const ConfigSource
                         Diagnostics diagnostics) {
   FieldReading reading;
   reading.diagnostics = std::move(diagnostics);
-  const ExpandedJob expanded = ExpandJob(MakeMapping(), settings, source, reading.diagnostics);
+  ExpandedJob expanded = ExpandJob(MakeMapping(), settings, source, reading.diagnostics);
+  // A calibration may say something of the host, which a machine alone does not have.
+  const bool asks_for_host = std::any_of(settings.begin(), settings.end(), [](const Setting& set) {
+    return IsAtOrBelow(set.path, "host");
+  });
+  if (!asks_for_host && expanded.job.IsMapping()) expanded.job.Remove("host");
   JobSpec job = ReadMachine(expanded, reading);
   LoadCorrectionTable(job, source, reading);
   reading.diagnostics.ThrowIfAny();

@@ -10,6 +10,7 @@
 
 #include "sim/base/dtype.h"
 #include "sim/base/quantity.h"
+#include "sim/base/time.h"
 
 namespace stepsim {
 
@@ -77,6 +78,10 @@ struct LayerSpec {
   std::optional<Flops> backward_flops;    // per sample; default 2 x forward
   Bytes forward_bytes;                    // per sample, HBM traffic of the activations
   std::optional<Bytes> backward_bytes;    // per sample; default 2 x forward
+  // As profiled, of one micro-batch as it is: the layer then takes this long alone, whatever its
+  // FLOPs and bytes.
+  std::optional<Duration> forward_time;
+  std::optional<Duration> backward_time;  // default 2 x forward
   Bytes saved_bytes;                      // per sample, kept for backward
   Bytes buffers;                          // non-parameter state (batch-norm statistics)
 };

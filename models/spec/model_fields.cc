@@ -47,6 +47,13 @@ const StructTable<LayerSpec>& LayerFields() {
       Field("backward_bytes", &LayerSpec::backward_bytes,
             "memory traffic in the backward pass, per sample")
           .Unset("twice the forward"),
+      Field("forward_time", &LayerSpec::forward_time,
+            "profiled time of the forward pass of one micro-batch, alone; FLOPs and bytes then set "
+            "no time")
+          .Unset("priced by FLOPs and bytes"),
+      Field("backward_time", &LayerSpec::backward_time,
+            "profiled time of the backward pass of one micro-batch, alone")
+          .Unset("twice the forward_time, where that is given"),
       Field("saved_bytes", &LayerSpec::saved_bytes, "kept for the backward pass, per sample"),
       Field("buffers", &LayerSpec::buffers,
             "state that is no parameter, such as the statistics of a batch norm"),

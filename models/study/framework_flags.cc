@@ -194,6 +194,14 @@ constexpr std::array kDeepspeed = {
 // Its DDP has buckets of 100 MB and no other parallelism.
 constexpr double kTitanBucket = 100;
 
+// Decoders like Llama's: it has no GPT-2 or BERT.
+bool IsTitans(Job job) {
+  const TransformerSpec* network = TransformerOf(job);
+  return network != nullptr && network->causal && network->gated_mlp &&
+         network->norm == NormKind::kRmsNorm && network->positions == PositionKind::kRotary &&
+         Uses(job, "fsdp2");
+}
+
 Word TitanShards(Job job) {
   if (!Uses(job, "fsdp2")) return "1";
   return Number(ShardingOf(job).shards / job.plan.context_parallel);
@@ -275,6 +283,8 @@ constexpr std::array kTorchtitan = {
             [](Job j) { return Number(j.plan.tensor_parallel); }},
     FlagRow{"plan.context_parallel", "parallelism.context_parallel_degree",
             [](Job j) { return Above(j.plan.context_parallel, 1); }},
+    FlagRow{"plan.expert_parallel", "parallelism.expert_parallel_degree",
+            [](Job j) { return Above(j.plan.expert_parallel, 1); }},
     FlagRow{"plan.pipeline_parallel", "parallelism.pipeline_parallel_degree",
             [](Job j) { return Number(j.plan.pipeline_parallel); }},
     FlagRow{"plan.pipeline.schedule", "parallelism.pipeline_parallel_schedule", TitanSchedule},
@@ -438,8 +448,7 @@ constexpr std::array kFrameworks = {
     Framework{"PyTorch", "", kPytorch,
               [](Job j) { return Uses(j, "ddp") || Uses(j, "fsdp1") || Uses(j, "fsdp2"); },
               PythonText},
-    Framework{"torchtitan", "torchtitan", kTorchtitan,
-              [](Job j) { return TransformerOf(j) != nullptr && Uses(j, "fsdp2"); }, TomlText},
+    Framework{"torchtitan", "torchtitan", kTorchtitan, IsTitans, TomlText},
     Framework{"Megatron-LM", "megatron", kMegatron, [](Job j) { return Uses(j, "megatron"); },
               ArgumentText},
     Framework{"DeepSpeed", "deepspeed", kDeepspeed, [](Job j) { return Uses(j, "zero"); },

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 
 #include "models/study/required.h"
 #include "sim/base/units.h"
@@ -21,7 +22,9 @@ const LinkSpec& SlowLink(const JobSpec& job) {
 // Network links are sold in bits, links within a node in bytes.
 std::string Bandwidth(const JobSpec& job, double value) {
   if (job.nodes == 1) return FormatBandwidth(value) + " per GPU inside the node";
-  return fmt::format("{:.3g} Gb/s per NIC", value * 8 / 1e9);
+  const double gigabits = value * 8 / 1e9;
+  if (gigabits >= 1000) return fmt::format("{} Gb/s per NIC", FormatCount(std::round(gigabits)));
+  return fmt::format("{:.3g} Gb/s per NIC", gigabits);
 }
 
 constexpr double kMostBatch = 4096, kMostSteps = 256, kMostNodes = 4096;
@@ -47,7 +50,8 @@ constexpr std::array kVariables = {
         [](const JobSpec& j, double value) {
           const double samples = value * static_cast<double>(j.batch.gradient_accumulation_steps);
           if (TransformerOf(j) == nullptr) {
-            return fmt::format("{} samples per GPU and step", FormatCount(samples));
+            return fmt::format("{} sample{} per GPU and step", FormatCount(samples),
+                               samples == 1 ? "" : "s");
           }
           const double tokens = samples * static_cast<double>(j.batch.sequence_length);
           return fmt::format("{} tokens per GPU and step (micro-batch {})", FormatCount(tokens),
@@ -61,7 +65,7 @@ constexpr std::array kVariables = {
           return BatchChanges(j, j.batch.micro_batch_size, static_cast<std::int64_t>(value));
         },
         [](const JobSpec&, double value) {
-          return fmt::format("{} micro-steps", FormatCount(value));
+          return fmt::format("{} micro-step{}", FormatCount(value), value == 1 ? "" : "s");
         }},
     FreeVariable{"nodes", "nodes, each with the batch it has now", true, true, Always,
                  [](const JobSpec& j) { return static_cast<double>(j.nodes); }, 1, kMostNodes,

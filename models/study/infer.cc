@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "models/study/required.h"
+#include "sim/base/diagnostics.h"
 #include "sim/base/units.h"
 
 namespace stepsim {
@@ -43,35 +46,101 @@ class Inferrer {
   }
 
   Inference Run() {
-    result_.predicted = StepAt(result_.nominal);
-    result_.fastest = StepAt(result_.nominal * kMostRate);
-    result_.slowest = StepAt(result_.nominal * kLeastRate);
-    const double longest = measured_ * (1 + kFit), shortest = measured_ * (1 - kFit);
-    if (ToSeconds(result_.fastest) > longest || ToSeconds(result_.slowest) < shortest) {
-      return result_;
-    }
-    result_.least = SmallestWithin(longest);
-    if (ToSeconds(result_.fastest) < shortest) result_.most = SmallestWithin(shortest);
+    result_.predicted = DurationFromSeconds(StepAt(result_.nominal));
+    LoadGrid();
+    const auto is_shorter = [](const Sample& a, const Sample& b) { return a.seconds < b.seconds; };
+    const auto [fastest, slowest] = std::minmax_element(grid_.begin(), grid_.end(), is_shorter);
+    result_.fastest = EndOf(*fastest);
+    result_.slowest = EndOf(*slowest);
+    const std::optional<double> rate = Nearest();
+    if (!rate) return result_;
+    result_.least = Boundary(*rate, false);
+    result_.most = Boundary(*rate, true);
     result_.verdict = Verdict();
     return result_;
   }
 
  private:
-  Duration StepAt(double rate) {
+  struct Sample {
+    double rate = 0, seconds = 0;
+  };
+
+  double StepAt(double rate) {
     const Changes changes = kind_ == InferKind::kNetwork ? Network().set(trial_.job(), rate)
                                                          : ScaleCompute(trial_.job(), rate);
-    return trial_.Try(changes).account().step;
+    return ToSeconds(trial_.Try(changes).account().step);
   }
 
-  // The smallest rate whose step is at most `seconds` long.
-  double SmallestWithin(double seconds) {
-    double slow = result_.nominal * kLeastRate, fast = result_.nominal * kMostRate;
-    if (ToSeconds(result_.slowest) <= seconds) return slow;
-    while (fast / slow > kPrecision) {
-      const double middle = std::sqrt(slow * fast);
-      (ToSeconds(StepAt(middle)) <= seconds ? fast : slow) = middle;
+  // Steps at doubled rates, through the nominal one. A faster link does not always make a shorter
+  // step: NCCL chooses another algorithm for it.
+  void LoadGrid() {
+    for (double factor = kLeastRate; factor <= kMostRate; factor *= 2) {
+      const double rate = result_.nominal * factor;
+      try {
+        grid_.push_back({rate, StepAt(rate)});
+      } catch (const ConfigError&) {
+        if (factor == 1) throw;  // else a rate that no field may have
+      }
     }
-    return fast;
+  }
+
+  RateAndStep EndOf(const Sample& sample) const {
+    return {sample.rate / result_.nominal, DurationFromSeconds(sample.seconds)};
+  }
+
+  bool Fits(double seconds) const { return std::abs(seconds / measured_ - 1) <= kFit; }
+  double Distance(const Sample& sample) const {
+    return std::abs(std::log(sample.rate / result_.nominal));
+  }
+
+  // The rate next to the nominal one whose step is as long as the measured one.
+  std::optional<double> Nearest() {
+    std::optional<double> found;
+    double least = HUGE_VAL;
+    for (std::size_t i = 0; i < grid_.size(); ++i) {
+      const Sample& now = grid_[i];
+      if (Fits(now.seconds) && Distance(now) < least) {
+        least = Distance(now);
+        found = now.rate;
+      }
+      if (i == 0) continue;
+      const Sample& before = grid_[i - 1];
+      const bool crosses = (now.seconds < measured_) != (before.seconds < measured_);
+      const double distance = std::min(Distance(now), Distance(before));
+      if (!crosses || distance >= least) continue;
+      least = distance;
+      found = Crossing(before, now);
+    }
+    return found;
+  }
+
+  double Crossing(Sample a, Sample b) {
+    while (b.rate / a.rate > kPrecision && !Fits(a.seconds) && !Fits(b.seconds)) {
+      const double rate = std::sqrt(a.rate * b.rate);
+      const Sample middle{rate, StepAt(rate)};
+      ((middle.seconds < measured_) == (a.seconds < measured_) ? a : b) = middle;
+    }
+    return Fits(a.seconds) ? a.rate : b.rate;
+  }
+
+  // How far the rates reach that fit as `rate` does; upwards nullopt: as far as was looked.
+  std::optional<double> Boundary(double rate, bool is_up) {
+    double inside = rate;
+    std::vector<Sample> way = grid_;
+    if (!is_up) std::reverse(way.begin(), way.end());
+    for (const Sample& sample : way) {
+      if (is_up ? sample.rate <= rate : sample.rate >= rate) continue;
+      if (!Fits(sample.seconds)) return Edge(inside, sample.rate);
+      inside = sample.rate;
+    }
+    return is_up ? std::nullopt : std::optional(inside);
+  }
+  double Edge(double inside, double outside) {
+    while (std::max(inside, outside) / std::min(inside, outside) > kPrecision) {
+      const double middle = std::sqrt(inside * outside);
+      (Fits(StepAt(middle)) ? inside : outside) = middle;
+    }
+    return inside;
   }
 
   InferVerdict Verdict() const {
@@ -86,6 +155,7 @@ class Inferrer {
   Trial& trial_;
   InferKind kind_;
   double measured_;
+  std::vector<Sample> grid_;
   Inference result_;
 };
 

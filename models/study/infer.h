@@ -3,8 +3,9 @@
 //   Infer(trial, InferKind::kNetwork, DurationFromSeconds(4.6))
 //     -> 21 Gb/s of 100 Gb/s per NIC: suspicious
 //
-// Searches the rate at which the simulated step is as long as the measured one. Where several fit,
-// because the link is hidden, both ends are given.
+// Searches the rate at which the simulated step is as long as the measured one, the nearest to the
+// nominal one if there are several. Where all of a stretch fit, because the link is hidden, both
+// ends are given.
 #pragma once
 
 #include <optional>
@@ -31,6 +32,12 @@ enum class InferVerdict {
   kUnexplained,  // no rate gives this step
 };
 
+// A step, and at which part of the nominal rate.
+struct RateAndStep {
+  double factor = 1;
+  Duration step{};
+};
+
 // The search goes over these factors of the nominal rate.
 inline constexpr double kLeastRate = 1.0 / 4096, kMostRate = 64;
 
@@ -39,7 +46,7 @@ struct Inference {
   double nominal = 0;    // bytes/s, or 1 for compute
   // Rates whose steps are within half a percent of the measured one; `most` unset: any above.
   std::optional<double> least, most;
-  Duration fastest{}, slowest{};  // steps at the ends of the search
+  RateAndStep fastest, slowest;  // of all that were tried
   InferVerdict verdict = InferVerdict::kUnexplained;
 };
 

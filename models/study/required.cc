@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "sim/base/diagnostics.h"
@@ -29,13 +30,7 @@ class Search {
     result.is_flat = IsFlat(points);
     result.best = Best(points);
     if (variable_.wants_most) std::reverse(points.begin(), points.end());
-    // From which point on, towards the end that is sure to be better, do all hold?
-    auto first = points.end();
-    while (first != points.begin() && std::prev(first)->holds) --first;
-    if (first == points.end()) return result;
-    result.is_always = first == points.begin();
-    result.needed = first->tried;
-    if (!result.is_always) result.needed = Narrow(std::prev(first)->tried.value, first->tried);
+    Settle(std::move(points), &result);
     return result;
   }
 
@@ -44,6 +39,26 @@ class Search {
     TriedValue tried;
     bool holds = false;
   };
+
+  // From which point on do all hold, towards the end that is usually better? Else towards the
+  // other: more tokens make a step longer. Else nowhere but around the best.
+  void Settle(std::vector<Point> points, Requirement* result) {
+    if (!points.back().holds && points.front().holds) {
+      std::reverse(points.begin(), points.end());
+      result->is_reversed = true;
+    }
+    auto first = points.end();
+    while (first != points.begin() && std::prev(first)->holds) --first;
+    if (first == points.end()) {
+      const auto holds = [](const Point& point) { return point.holds; };
+      result->is_island = std::any_of(points.begin(), points.end(), holds);
+      if (result->is_island) result->needed = result->best;
+      return;
+    }
+    result->is_always = first == points.begin();
+    result->needed = first->tried;
+    if (!result->is_always) result->needed = Narrow(std::prev(first)->tried.value, first->tried);
+  }
 
   // Doubling, through the value of now.
   std::vector<double> Grid(double now) const {

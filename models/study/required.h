@@ -48,7 +48,11 @@ struct Requirement {
   std::optional<TriedValue> needed;
   TriedValue best;         // of all that were tried, the nearest to the target or beyond it
   bool is_always = false;  // every value that was tried holds; `needed` is the last of them
-  bool is_flat = false;    // the variable changes nothing: step and metric stay the same
+  // The values on the other side of `needed` hold: fewer tokens for a shorter step.
+  bool is_reversed = false;
+  // `needed` is `best` and holds, but neither end of the search does.
+  bool is_island = false;
+  bool is_flat = false;  // the variable changes nothing: step and metric stay the same
 };
 
 // Throws ConfigError when the job itself is wrong. Values that are none for the job (nodes that do

@@ -74,12 +74,14 @@ constexpr std::string_view kNetwork = "hardware.network.";
 std::vector<ConditionName> KnownNames() {
   std::vector<ConditionName> names;
   for (const StepName& row : StepNames()) {
-    names.push_back({std::string(row.name), {ConditionKind::kNumber, row.unit, 0, {}}});
+    names.push_back({std::string(row.name),
+                     {ConditionKind::kNumber, row.unit, 0, {}, row.unit == Unit::kNone}});
   }
   for (const Metric& metric : Metrics()) {
     const MetricUnit unit = UnitOf(metric);
     const double plain = unit.unit == Unit::kNone ? 0 : unit.scale;
-    names.push_back({std::string(metric.name), {ConditionKind::kNumber, unit.unit, plain, {}}});
+    names.push_back({std::string(metric.name),
+                     {ConditionKind::kNumber, unit.unit, plain, {}, metric.unit == "fraction"}});
   }
   for (const JobField& field : ScalarJobFields()) {
     const std::optional<ConditionType> type = TypeOf(field.row());

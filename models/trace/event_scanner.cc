@@ -11,6 +11,8 @@ constexpr std::size_t kFirstBuffer = std::size_t{256} << 10;
 // Longer values are passed over: no event that a profiler writes comes near.
 constexpr std::size_t kLongestValue = std::size_t{16} << 20;
 constexpr std::size_t kHeadLength = 16;
+// More blanks than this are no trace: a device of zeros has no end.
+constexpr std::size_t kMostSpace = std::size_t{1} << 20;
 
 bool IsSpace(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\0'; }
 bool EndsScalar(char c) { return c == ',' || c == ']' || c == '}' || c == ':' || IsSpace(c); }
@@ -50,9 +52,13 @@ bool EventScanner::Fill() {
 }
 
 bool EventScanner::SkipSpace(bool and_commas) {
+  std::size_t skipped = 0;
   while (true) {
+    const std::size_t from = pos_;
     while (pos_ < end_ && (IsSpace(buffer_[pos_]) || (and_commas && buffer_[pos_] == ','))) ++pos_;
     if (pos_ < end_) return true;
+    skipped += pos_ - from;
+    if (skipped > kMostSpace) is_source_over_ = true;
     if (!Fill()) return false;
   }
 }
@@ -141,6 +147,7 @@ EventScanner::Item EventScanner::EndDocument() {
 
 EventScanner::Item EventScanner::EndEarly() {
   is_truncated_ = true;
+  pos_ = end_;  // what has no end is no document of its own either
   return EndDocument();
 }
 

@@ -109,6 +109,11 @@ KinetoEvent ReadKinetoEvent(std::string_view text, bool is_host_only) {
   KinetoEvent event;
   std::string_view ph, cat;
   bool has_category = false;
+  // Most events are operators, and most of those are none that matters: name and category decide.
+  const auto is_idle = [&] {
+    return !is_host_only && has_category && !event.name.empty() && ph == "X" &&
+           OfDeviceRun(CategoryOf(cat), event.name) == EventClass::kNothing;
+  };
   EventFields field(text);
   while (field.Next()) {
     const std::string_view key = field.key();
@@ -118,9 +123,10 @@ KinetoEvent ReadKinetoEvent(std::string_view text, bool is_host_only) {
     } else if (key == "cat") {
       cat = field.value();
       has_category = true;
-      if (CategoryOf(cat) == Category::kOther) return event;
+      if (CategoryOf(cat) == Category::kOther || is_idle()) return event;
     } else if (key == "name") {
       event.name = field.value();
+      if (is_idle()) return event;
     } else if (key == "pid") {
       event.pid = field.value();
     } else if (key == "tid") {

@@ -304,6 +304,7 @@ class DocumentReader {
 struct Pass {
   std::vector<TraceData> documents;
   std::size_t events = 0;
+  std::string problem;  // why the file ended early
 };
 
 std::string NoTrace(const EventScanner& scanner) {
@@ -340,7 +341,10 @@ Pass ReadAll(const std::string& file, const OpenSource& open, Mode mode) {
     }
     document.reset();
   }
-  if (scanner.bytes_read() == 0) throw ConfigError({file, 0, 0}, NoTrace(scanner));
+  if (scanner.bytes_read() == 0 && source->problem().empty()) {
+    throw ConfigError({file, 0, 0}, NoTrace(scanner));
+  }
+  pass.problem = source->problem();
   return pass;
 }
 
@@ -350,11 +354,12 @@ std::vector<TraceData> ReadKineto(const std::string& file, const OpenSource& ope
   Pass pass = ReadAll(file, open, Mode::kDevice);
   if (pass.documents.empty()) pass = ReadAll(file, open, Mode::kHost);
   if (pass.documents.empty()) {
-    throw ConfigError(
-        {file, 0, 0},
+    const std::string why =
         pass.events == 0
             ? "holds no events: expected a traceEvents array"
-            : fmt::format("none of its {} events is a kernel, a copy or an operator", pass.events));
+            : fmt::format("none of its {} events is a kernel, a copy or an operator", pass.events);
+    throw ConfigError({file, 0, 0},
+                      pass.problem.empty() ? why : fmt::format("{}; {}", why, pass.problem));
   }
   return std::move(pass.documents);
 }

@@ -144,7 +144,7 @@ LaneCall MakeCall(const TraceData& data, const std::vector<SiteOverride>& overri
   return call;
 }
 
-double BusFactor(CollectiveOp op, std::int64_t group_size) {
+double TraceBusFactor(CollectiveOp op, std::int64_t group_size) {
   if (group_size < 2) return 0;
   const auto n = static_cast<double>(group_size);
   switch (op) {

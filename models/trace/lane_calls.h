@@ -22,6 +22,6 @@ LaneCall MakeCall(const TraceData& data, const std::vector<SiteOverride>& overri
                   const CallEvidence& evidence);
 
 // nccl-tests' factor from algorithm to bus bandwidth; 0: none is defined.
-double BusFactor(CollectiveOp op, std::int64_t group_size);
+double TraceBusFactor(CollectiveOp op, std::int64_t group_size);
 
 }  // namespace stepsim

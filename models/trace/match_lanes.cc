@@ -41,8 +41,10 @@ std::map<CallKey, std::size_t> KeysOf(const Lane& lane) {
   return keys;
 }
 
+// In an exchange of all with all each rank may send another amount.
 bool IsSameCall(const LaneCall& a, const LaneCall& b) {
-  return a.op == b.op && a.bytes == b.bytes && a.dtype == b.dtype;
+  if (a.op != b.op || a.dtype != b.dtype) return false;
+  return a.bytes == b.bytes || a.op == CollectiveOp::kAllToAll;
 }
 
 template <class T>
@@ -76,7 +78,8 @@ class Matcher {
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
       for (const auto& [key, span] : KeysOf(lanes_[lane])) by_key[key].emplace_back(lane, span);
     }
-    for (auto& [key, meeting] : by_key) {
+    for (auto& entry : by_key) {
+      LaneMeeting& meeting = entry.second;
       if (meeting.size() < 2) continue;
       const bool is_one = std::all_of(meeting.begin(), meeting.end(), [&](const auto& member) {
         return IsSameCall(Call(member), Call(meeting.front()));

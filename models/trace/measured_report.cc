@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "models/trace/lane_calls.h"
+#include "models/trace/measured_collectives.h"
 #include "models/trace/measured_run.h"
-#include "sim/metrics/collective_report.h"
 #include "sim/metrics/intervals.h"
-#include "sim/metrics/slack.h"
 
 namespace stepsim {
 namespace {
@@ -40,24 +39,6 @@ std::vector<Interval> Joined(std::vector<Interval> a, const std::vector<Interval
   return Union(std::move(a));
 }
 
-// What one rank was doing, by kind.
-struct LaneActivity {
-  std::vector<Interval> kernels, copies, communication;  // unions
-};
-
-LaneActivity ActivityOf(const MeasuredRun& run, const RankTasks& tasks) {
-  LaneActivity activity;
-  for (const TaskId t : tasks.compute) {
-    auto& list =
-        run.kinds[t].kernel_class == KernelClass::kCopy ? activity.copies : activity.kernels;
-    list.push_back({run.timeline.start[t], run.timeline.end[t]});
-  }
-  activity.kernels = Union(std::move(activity.kernels));
-  activity.copies = Union(std::move(activity.copies));
-  activity.communication = BusyIntervals(run.timeline, tasks.transfers);
-  return activity;
-}
-
 // The trace of a rank says nothing of the time before its first kernel and after its last.
 void ForgetOutside(Window active, std::vector<Segment>* segments) {
   for (Segment& segment : *segments) {
@@ -69,15 +50,15 @@ void ForgetOutside(Window active, std::vector<Segment>* segments) {
 
 class RankReporter {
  public:
-  RankReporter(const MeasuredRun& run, Window window, const RankTasks& tasks,
-               const LaneActivity& activity)
-      : run_(run), window_(window), tasks_(tasks), activity_(activity) {}
+  RankReporter(const MeasuredRun& run, Window window, const RankActivity& activity,
+               const std::vector<Interval>& copies)
+      : run_(run), window_(window), tasks_(activity.tasks), activity_(activity), copies_(copies) {}
 
   MeasuredDetail Report(const RankAccount& account, bool has_launches) const {
     MeasuredDetail detail;
-    const std::vector<Interval> kernels = Within(activity_.kernels, window_);
-    const std::vector<Interval> copies = Within(activity_.copies, window_);
-    const std::vector<Interval> communication = Within(activity_.communication, window_);
+    const std::vector<Interval> kernels = Within(activity_.computing, window_);
+    const std::vector<Interval> copies = Within(copies_, window_);
+    const std::vector<Interval> communication = Within(activity_.communicating, window_);
     const std::vector<Interval> both = Joined(kernels, copies);
     detail.compute_kernels = Measure(kernels);
     detail.copies = Measure(copies);
@@ -130,7 +111,7 @@ class RankReporter {
       site->bytes += work.bytes;
       if (work.bytes.value == 0) site->has_bytes = false;
       const auto size = static_cast<std::int64_t>(run_.graph.group(work.group).ranks.size());
-      const double factor = BusFactor(work.op, size);
+      const double factor = TraceBusFactor(work.op, size);
       if (work.bytes.value > 0 && factor > 0) {
         site->bus_bytes += factor * ToDouble(work.bytes);
         site->bus_time += run_.timeline.end[t] - transfer;
@@ -167,21 +148,9 @@ class RankReporter {
   const MeasuredRun& run_;
   Window window_;
   const RankTasks& tasks_;
-  const LaneActivity& activity_;
+  const RankActivity& activity_;
+  const std::vector<Interval>& copies_;
 };
-
-// The rank whose last kernel of the window ends last: of equals the first.
-std::size_t SlowestRank(const std::vector<LaneActivity>& activities, Window window) {
-  std::size_t slowest = 0;
-  SimTime latest = SimTime::min();
-  for (std::size_t i = 0; i < activities.size(); ++i) {
-    const std::vector<Interval> kernels = Within(activities[i].kernels, window);
-    if (kernels.empty() || kernels.back().end <= latest) continue;
-    latest = kernels.back().end;
-    slowest = i;
-  }
-  return slowest;
-}
 
 }  // namespace
 
@@ -213,43 +182,71 @@ Duration MeasuredRun::LaunchDelay(RankId rank, Window window) const {
   return *middle;
 }
 
-MeasuredReport ReportStep(const MeasuredRun& run, Window window) {
-  MeasuredReport report;
-  const std::vector<RankTasks> ranks = TasksByRank(run.graph);
-  std::vector<LaneActivity> lanes;
-  std::vector<RankActivity> activities;
-  for (const RankTasks& tasks : ranks) {
-    lanes.push_back(ActivityOf(run, tasks));
+RunReporter::RunReporter(const MeasuredRun& run) : run_(run) {
+  for (const RankTasks& tasks : TasksByRank(run.graph)) {
+    std::vector<Interval> kernels, copies;
+    for (const TaskId t : tasks.compute) {
+      const bool is_copy = run.kinds[t].kernel_class == KernelClass::kCopy;
+      (is_copy ? copies : kernels).push_back({run.timeline.start[t], run.timeline.end[t]});
+    }
     RankActivity activity;
-    activity.tasks = tasks;
     activity.segments = SplitRank(run.graph, run.timeline, tasks);
     ForgetOutside(run.ranks[Index(tasks.rank)].active, &activity.segments);
     // Profilers' readers count no copy as compute; the account does, as that of a simulation.
-    activity.computing = lanes.back().kernels;
-    activity.communicating = lanes.back().communication;
-    activities.push_back(std::move(activity));
+    activity.computing = Union(std::move(kernels));
+    activity.communicating = BusyIntervals(run.timeline, tasks.transfers);
+    activity.tasks = tasks;
+    activities_.push_back(std::move(activity));
+    copies_.push_back(Union(std::move(copies)));
   }
+}
+
+std::vector<RankAccount> RunReporter::Accounts(Window window) const {
+  std::vector<RankAccount> accounts;
+  for (const RankActivity& activity : activities_) {
+    accounts.push_back(AccountWindow(run_.graph, run_.costs, run_.timeline, activity, window));
+  }
+  return accounts;
+}
+
+std::size_t RunReporter::SlowestRank(Window window) const {
+  std::size_t slowest = 0;
+  SimTime latest = SimTime::min();
+  for (std::size_t i = 0; i < activities_.size(); ++i) {
+    const std::vector<Interval> kernels = Within(activities_[i].computing, window);
+    if (kernels.empty() || kernels.back().end <= latest) continue;
+    latest = kernels.back().end;
+    slowest = i;
+  }
+  return slowest;
+}
+
+MeasuredReport RunReporter::Report(const MeasuredStep& which) const {
+  MeasuredReport report;
+  report.which = which;
   StepReport& step = report.step;
-  step.window = window;
-  step.reported_rank = SlowestRank(lanes, window);
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    step.ranks.push_back(AccountWindow(run.graph, run.costs, run.timeline, activities[i], window));
-    step.rank_infos.push_back(run.graph.rank_info(ranks[i].rank));
-    report.ranks.push_back(RankReporter(run, window, ranks[i], lanes[i])
-                               .Report(step.ranks.back(), run.ranks[i].has_launches));
+  step.window = which.window;
+  step.ranks = Accounts(which.window);
+  step.reported_rank = SlowestRank(which.window);
+  for (std::size_t i = 0; i < activities_.size(); ++i) {
+    step.rank_infos.push_back(run_.graph.rank_info(activities_[i].tasks.rank));
+    const RankReporter reporter(run_, which.window, activities_[i], copies_[i]);
+    report.ranks.push_back(reporter.Report(step.ranks[i], run_.ranks[i].has_launches));
   }
-  step.choices = IdVector<WorkId, CollectiveChoice>(run.graph.work_count());
-  step.collectives =
-      ReportCollectives(CollectiveFacts(run.graph, run.timeline, step.choices, window),
-                        activities[step.reported_rank]);
-  step.context.gpus =
-      std::max<std::int64_t>(run.world_size, static_cast<std::int64_t>(run.ranks.size()));
-  step.context.job = fmt::format("trace of {}", run.ranks.front().file);
-  step.context.job_file = run.ranks.front().file;
-  step.context.hardware = run.ranks.front().device;
-  step.context.warnings = run.warnings;
-  step.context.notes = run.notes;
+  step.choices = IdVector<WorkId, CollectiveChoice>(run_.graph.work_count());
+  step.collectives = MeasuredCollectives(run_, activities_[step.reported_rank], which.window);
+  const MeasuredRank& rank = run_.ranks[step.reported_rank];
+  step.context.gpus = std::max(run_.world_size, static_cast<std::int64_t>(run_.ranks.size()));
+  step.context.job = fmt::format("trace {}", rank.file);
+  step.context.job_file = rank.file;
+  step.context.hardware = rank.device;
+  step.context.warnings = run_.warnings;
+  step.context.notes = run_.notes;
   return report;
+}
+
+MeasuredReport ReportStep(const MeasuredRun& run, const MeasuredStep& step) {
+  return RunReporter(run).Report(step);
 }
 
 }  // namespace stepsim

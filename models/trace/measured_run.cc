@@ -64,26 +64,55 @@ void NumberRanks(std::vector<Lane>* lanes, std::vector<std::string>* warnings) {
                    [](const Lane& a, const Lane& b) { return a.rank < b.rank; });
 }
 
+class LaneCollector {
+ public:
+  explicit LaneCollector(const TraceOptions& options) : options_(options) {}
+
+  void Add(const TraceData& data) {
+    file_ = data.file;
+    for (Lane& lane : MakeLanes(data, options_)) {
+      for (const std::string& warning : lane.warnings) {
+        warnings_.push_back(fmt::format("{}: {}", data.file, warning));
+      }
+      if (!lane.spans.empty()) lanes_.push_back(std::move(lane));
+    }
+  }
+
+  MeasuredRun Build() && {
+    if (lanes_.empty()) {
+      throw ConfigError({file_, 0, 0}, "holds no kernel with a usable time");
+    }
+    NumberRanks(&lanes_, &warnings_);
+    MeasuredRun run = BuildRun(lanes_, MatchLanes(lanes_));
+    run.warnings.insert(run.warnings.begin(), warnings_.begin(), warnings_.end());
+    return run;
+  }
+
+ private:
+  const TraceOptions& options_;
+  std::string file_;  // the last one
+  std::vector<Lane> lanes_;
+  std::vector<std::string> warnings_;
+};
+
 }  // namespace
 
 MeasuredRun ReadTraces(const std::vector<std::string>& files, const TraceOptions& options) {
-  std::vector<Lane> lanes;
-  std::vector<std::string> warnings;
+  LaneCollector collector(options);
   for (const std::string& file : files) {
-    for (const TraceData& data : ReadFile(file)) {
-      for (Lane& lane : MakeLanes(data, options)) {
-        for (const std::string& warning : lane.warnings) {
-          warnings.push_back(fmt::format("{}: {}", file, warning));
-        }
-        lanes.push_back(std::move(lane));
-      }
-    }
+    for (const TraceData& data : ReadFile(file)) collector.Add(data);
   }
-  if (lanes.empty()) throw ConfigError({}, "no trace to read");
-  NumberRanks(&lanes, &warnings);
-  MeasuredRun run = BuildRun(lanes, MatchLanes(lanes));
-  run.warnings.insert(run.warnings.begin(), warnings.begin(), warnings.end());
-  return run;
+  return std::move(collector).Build();
+}
+
+MeasuredRun ReadTraceTexts(const std::vector<std::pair<std::string, std::string_view>>& files,
+                           const TraceOptions& options) {
+  LaneCollector collector(options);
+  for (const auto& file : files) {
+    const OpenSource open = [&file] { return OpenTraceText(file.second); };
+    for (const TraceData& data : ReadKineto(file.first, open)) collector.Add(data);
+  }
+  return std::move(collector).Build();
 }
 
 StepChoice ParseStepChoice(std::string_view text) {

@@ -2,8 +2,7 @@
 // simulation would give: the same graph, timeline, accounts, metrics and writers hold for both.
 //
 //   const MeasuredRun run = ReadTraces({"rank0.json.gz", "rank1.json.gz"}, {});
-//   const MeasuredStep& step = ChooseStep(run, {});          // the median one
-//   const MeasuredReport report = ReportStep(run, step.window);
+//   const MeasuredReport report = ReportStep(run, ChooseStep(run, {}));  // the median one
 //   report.step.account().exposed_total()
 //
 // What a step of a trace is, and which rules cut it: models/README.md, "Measured runs".
@@ -73,6 +72,9 @@ struct MeasuredRun {
 // Throws ConfigError for files that hold nothing that can be used; what is lost of the others is in
 // `warnings`. Files: Chrome traces (.json, .json.gz) and Nsight Systems' .sqlite, known by content.
 MeasuredRun ReadTraces(const std::vector<std::string>& files, const TraceOptions& options);
+// The same of Chrome traces that are at hand: name and content, plain or gzipped.
+MeasuredRun ReadTraceTexts(const std::vector<std::pair<std::string, std::string_view>>& files,
+                           const TraceOptions& options);
 
 struct StepChoice {
   enum class Kind : std::uint8_t { kMedian, kLast, kNumber, kAll };
@@ -127,11 +129,28 @@ struct MeasuredDetail {
 };
 
 struct MeasuredReport {
+  MeasuredStep which;
   StepReport step;                    // as of a simulation; no model FLOPs, no memory
   std::vector<MeasuredDetail> ranks;  // by rank
   const MeasuredDetail& detail() const { return ranks[step.reported_rank]; }
 };
-// REQUIRES: window lies within [0, makespan] of the run.
-MeasuredReport ReportStep(const MeasuredRun& run, Window window);
+
+// What each rank was doing, worked out once for the windows of many steps.
+// REQUIRES: the run lives as long as it does; windows lie within [0, makespan].
+class RunReporter {
+ public:
+  explicit RunReporter(const MeasuredRun& run);
+
+  std::vector<RankAccount> Accounts(Window window) const;  // by rank
+  // The rank whose last kernel of the window ends last: of equals the first.
+  std::size_t SlowestRank(Window window) const;
+  MeasuredReport Report(const MeasuredStep& step) const;
+
+ private:
+  const MeasuredRun& run_;
+  std::vector<RankActivity> activities_;
+  std::vector<std::vector<Interval>> copies_;  // by rank, unions
+};
+MeasuredReport ReportStep(const MeasuredRun& run, const MeasuredStep& step);
 
 }  // namespace stepsim

@@ -23,6 +23,7 @@ class RunBuilder {
 
   MeasuredRun Build() {
     ShiftToZero();
+    FindSizes();
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) AddLane(lane);
     AddMeetings();
     run_.graph = std::move(graph_).Build();
@@ -41,6 +42,22 @@ class RunBuilder {
     }
     for (const Duration offset : matched_.offsets) {
       shifts_.push_back(offset - earliest.time_since_epoch());
+    }
+  }
+
+  // Members of one call do one work: the size is that of the largest.
+  void FindSizes() {
+    for (const Lane& lane : lanes_) {
+      std::vector<std::int64_t>& sizes = sizes_.emplace_back();
+      for (const LaneCall& call : lane.calls) sizes.push_back(call.bytes);
+    }
+    for (const LaneMeeting& meeting : matched_.meetings) {
+      const auto size_of = [&](const auto& member) -> std::int64_t& {
+        return sizes_[member.first][lanes_[member.first].spans[member.second].call];
+      };
+      std::int64_t largest = 0;
+      for (const auto& member : meeting) largest = std::max(largest, size_of(member));
+      for (const auto& member : meeting) size_of(member) = largest;
     }
   }
 
@@ -66,7 +83,7 @@ class RunBuilder {
       const SimTime begin = span.begin + shift, end = span.end + shift;
       const bool waits = !span.is_communication() && IsHostLate(lane, span, busy_until - shift);
       const TaskId wait = waits ? AddHostWait(host, busy_until, begin) : kNoId<TaskId>;
-      const TaskId task = AddSpan(lane, span, streams[span.stream], begin, end);
+      const TaskId task = AddSpan(index, span, streams[span.stream], begin, end);
       if (waits) {
         graph_.AddDependency(wait, task);
         run_.timeline.bound_by[task] = BoundBy(Bound::kDependency, wait);
@@ -108,8 +125,9 @@ class RunBuilder {
     run_.launched.push_back(SimTime::min());
   }
 
-  TaskId AddSpan(const Lane& lane, const LaneSpan& span, StreamId stream, SimTime begin,
+  TaskId AddSpan(std::size_t index, const LaneSpan& span, StreamId stream, SimTime begin,
                  SimTime end) {
+    const Lane& lane = lanes_[index];
     const auto step = std::max(span.step, 0);
     graph_.SetPosition({.microstep = 0, .step = step});
     Label label{lane.names[span.name], Site::kNone, span.phase};
@@ -119,8 +137,10 @@ class RunBuilder {
       label.site = call.site;
       if (!call.label.empty()) label.name = call.label;
       if (call.is_guess) ++run_.guessed_sites;
-      work = graph_.AddWork(CollectiveWork{
-          .op = call.op, .dtype = call.dtype, .bytes = Bytes{call.bytes}, .group = GroupOf(call)});
+      work = graph_.AddWork(CollectiveWork{.op = call.op,
+                                           .dtype = call.dtype,
+                                           .bytes = Bytes{sizes_[index][span.call]},
+                                           .group = GroupOf(call)});
     } else {
       work = graph_.AddWork(ComputeWork{.compute_class = ComputeClassOf(span.kind.kernel_class)});
     }
@@ -200,7 +220,8 @@ class RunBuilder {
   std::vector<Duration> shifts_;
   TaskGraphBuilder graph_;
   RankId rank_{};
-  std::vector<std::vector<TaskId>> tasks_;  // by lane and span
+  std::vector<std::vector<TaskId>> tasks_;        // by lane and span
+  std::vector<std::vector<std::int64_t>> sizes_;  // by lane and call
   std::map<std::string, GroupId> groups_;
   MeasuredRun run_;
 };

@@ -9,22 +9,26 @@ namespace {
 struct Amount {
   Flops flops;
   Bytes bytes;
+  Duration measured{};  // 0: priced by the other two
 };
 
 ComputeWork WorkOf(Amount amount, DType dtype) {
   ComputeWork work;
-  const bool computes = amount.flops.value > 0;
+  const bool computes = amount.flops.value > 0 || amount.measured.count() > 0;
   work.compute_class = computes ? ComputeClass::kGemm : ComputeClass::kMemory;
   work.dtype = dtype;
   work.flops = amount.flops;
   work.bytes = amount.bytes;
+  work.measured = amount.measured.count();
   return work;
 }
 
-Amount Half(Amount amount) { return {amount.flops * 0.5, Bytes{amount.bytes.value / 2}}; }
+Amount Half(Amount amount) {
+  return {amount.flops * 0.5, Bytes{amount.bytes.value / 2}, amount.measured / 2};
+}
 
 Amount Rest(Amount whole, Amount part) {
-  return {whole.flops - part.flops, whole.bytes - part.bytes};
+  return {whole.flops - part.flops, whole.bytes - part.bytes, whole.measured - part.measured};
 }
 
 // Turns layers into operators; knows whether a gradient has to reach the layer's input.
@@ -35,8 +39,9 @@ class LayerListBuilder {
   void Add(const LayerSpec& layer) {
     Operator op;
     op.name = "layer";
-    op.forward =
-        WorkOf(Batched({layer.forward_flops, layer.forward_bytes}), job_.precision.compute);
+    Amount forward = Batched({layer.forward_flops, layer.forward_bytes});
+    forward.measured = layer.forward_time.value_or(Duration{});
+    op.forward = WorkOf(forward, job_.precision.compute);
     AddBackward(layer, op);
     op.saved = layer.saved_bytes * job_.batch.micro_batch_size;
     Register(layer, op);
@@ -60,9 +65,11 @@ class LayerListBuilder {
     // The default for a layer that needs one gradient of the two is one forward, but for one
     // without parameters: its kernels are all input gradient.
     const std::int64_t forwards = needs_input_gradient ? 2 : 1;
-    const Amount total =
+    Amount total =
         Batched({layer.backward_flops.value_or(layer.forward_flops * static_cast<double>(forwards)),
                  layer.backward_bytes.value_or(layer.forward_bytes * forwards)});
+    total.measured =
+        layer.backward_time.value_or(layer.forward_time.value_or(Duration{}) * forwards);
     const Amount input = both ? Half(total) : needs_input_gradient ? total : Amount{};
     const DType dtype = job_.precision.compute;
     if (needs_input_gradient) op.backward_input.push_back(WorkOf(input, dtype));

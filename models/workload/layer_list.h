@@ -10,6 +10,9 @@
 // is left (the first layer). A stated backward_flops or backward_bytes is used as given, whatever
 // its parts. Layers with FLOPs (convolutions, linears) deliver their gradients in reverse
 // registration order, the bias before the weight; layers without (norms) in registration order.
+//
+// A layer with a forward_time or backward_time was profiled: that is what it takes for the job's
+// micro-batch, in one kernel a direction, and its FLOPs and bytes only count.
 #pragma once
 
 #include "models/spec/job.h"

@@ -41,6 +41,7 @@ struct ConditionType {
   // must be compared with a quantity.
   double plain = 0;
   std::vector<std::string> choices;  // of texts, where only these exist
+  bool is_share = false;             // of a whole: beside it 5 would mean 500 %
 };
 
 // A name that a condition may use.

@@ -132,7 +132,10 @@ class Parser {
     if (AtEnd()) Fail(at_, "found the end, allowed: a value, a name or '('");
     if (Now() == '=') Fail(at_, "found '=', allowed: '=='");
     if (Now() == '%') Fail(at_, "found '%', allowed: directly behind a number; the rest is 'mod'");
-    Fail(at_, fmt::format("found '{}', allowed: and, or, an operator or a value", Now()));
+    std::size_t end = at_ + 1;  // all bytes of a character
+    while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xc0U) == 0x80) ++end;
+    Fail(at_, fmt::format("found '{}', allowed: and, or, an operator or a value",
+                          text_.substr(at_, end - at_)));
   }
 
   // ---- Steps ----
@@ -452,6 +455,8 @@ class Parser {
            fmt::format("found {} beside {}, allowed: two of a kind", NameOf(left), NameOf(right)));
     }
     RequireNumber(left, "here");
+    CheckShare(left, right);
+    CheckShare(right, left);
     if (left.type.unit == right.type.unit) return;
     if (right.type.unit == Unit::kNone && left.type.plain != 0) {
       Emit(left.type.plain);
@@ -466,6 +471,16 @@ class Parser {
       Fail(left.begin, fmt::format("found {} beside {}, allowed: two of a kind, for example '{}'",
                                    NameOf(left), NameOf(right), UnitExample(unit)));
     }
+  }
+
+  // "exposed > 5" is always false: a guard that never speaks.
+  void CheckShare(const Type& name, const Type& literal) const {
+    if (!name.type.is_share) return;
+    const std::optional<double> number = ParseNumber(Excerpt(literal));
+    if (!number || *number <= 1) return;
+    Fail(literal.begin, fmt::format("found {0} beside a share, allowed: 0 to 1, or a percentage "
+                                    "such as {0}%",
+                                    Excerpt(literal)));
   }
 
   // A literal beside a name of which only some texts exist.

@@ -15,6 +15,21 @@
 
 namespace stepsim::testing {
 
+// Two GPUs sum 1e9 gradients of fp32, all of them behind the last kernel: 2 (n-1)/n x 4 GB at
+// 100 GB/s are 40 ms.
+inline constexpr const char kOneLayer[] = R"(name: round numbers
+model:
+  name: one layer
+  layers:
+    - {name: a, parameters: [{name: a.weight, elements: 1000000000}], forward_flops: 1 TFLOP}
+hardware: {base: ideal, gpus_per_node: 2, intra_node: {bandwidth: 100 GB/s, latency: 0 us}}
+optimizer: none
+contention: off
+precision: {compute: bf16, parameters: fp32}
+plan: {ddp: {gradient_as_bucket_view: true}}
+collectives: {model: alpha_beta}
+)";
+
 struct Answer {
   int status = 0;
   std::string out, err;

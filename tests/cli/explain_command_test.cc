@@ -16,28 +16,14 @@ namespace {
 using testing::Answer;
 using testing::Ask;
 using ::testing::HasSubstr;
+using testing::kOneLayer;
 using testing::ReadAll;
 using ExplainCommand = testing::Cli;
 using Json = nlohmann::json;
 
-// Two GPUs sum 1e9 gradients of fp32, all of them behind the last kernel: 2 (n-1)/n x 4 GB at
-// 100 GB/s are 40 ms.
-const char kJob[] = R"(name: round numbers
-model:
-  name: one layer
-  layers:
-    - {name: a, parameters: [{name: a.weight, elements: 1000000000}], forward_flops: 1 TFLOP}
-hardware: {base: ideal, gpus_per_node: 2, intra_node: {bandwidth: 100 GB/s, latency: 0 us}}
-optimizer: none
-contention: off
-precision: {compute: bf16, parameters: fp32}
-plan: {ddp: {gradient_as_bucket_view: true}}
-collectives: {model: alpha_beta}
-)";
-
 TEST_F(ExplainCommand, ExportsWhatItSays) {
-  const Answer answer = Ask(
-      {"explain", Write("job.yaml", kJob), "--export", Path("x.json"), "--export", Path("x.md")});
+  const Answer answer = Ask({"explain", Write("job.yaml", kOneLayer), "--export", Path("x.json"),
+                             "--export", Path("x.md")});
   EXPECT_EQ(answer.status, kExitSuccess) << answer.err;
   EXPECT_THAT(answer.out, HasSubstr("the gradient reduce stalls the step"));
   const Json json = Json::parse(ReadAll(Path("x.json")));
@@ -56,7 +42,7 @@ TEST_F(ExplainCommand, ExportsWhatItSays) {
 
 // A doubled link leaves 20 of the 40 ms.
 TEST_F(ExplainCommand, GainsAreThoseOfRun) {
-  const std::string job = Write("job.yaml", kJob);
+  const std::string job = Write("job.yaml", kOneLayer);
   const Json json = Json::parse(Ask({"explain", job, "--export", "-"}).out);
   int halved = 0;
   for (const Json& gain : json["actions"]["gains"]) {
@@ -71,7 +57,7 @@ TEST_F(ExplainCommand, GainsAreThoseOfRun) {
 }
 
 TEST_F(ExplainCommand, TellsOfOneTask) {
-  const std::string job = Write("job.yaml", kJob);
+  const std::string job = Write("job.yaml", kOneLayer);
   const Json json = Json::parse(Ask({"explain", job, "--export", "-"}).out);
   const std::string name = json["collectives"][0]["names"][0];
   const Answer answer = Ask({"explain", job, "--task", name, "--export", Path("x.json")});
@@ -88,7 +74,7 @@ TEST_F(ExplainCommand, TellsOfOneTask) {
 }
 
 TEST_F(ExplainCommand, NamesTheEndingThatIsMeant) {
-  const Answer answer = Ask({"explain", Write("job.yaml", kJob), "--export", "x.jsn"});
+  const Answer answer = Ask({"explain", Write("job.yaml", kOneLayer), "--export", "x.jsn"});
   EXPECT_EQ(answer.status, kExitInput);
   EXPECT_THAT(answer.err, HasSubstr("did you mean '.json'?"));
 }
@@ -96,10 +82,10 @@ TEST_F(ExplainCommand, NamesTheEndingThatIsMeant) {
 // No line is wider than the terminal; colour only where it is wanted.
 TEST_F(ExplainCommand, FitsTheTerminal) {
   for (const std::size_t width : {72, 100, 160}) {
-    std::istringstream lines(Ask({"explain", Write("job.yaml", kJob)}, "", false, width).out);
+    std::istringstream lines(Ask({"explain", Write("job.yaml", kOneLayer)}, "", false, width).out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), width) << line;
   }
-  EXPECT_THAT(Ask({"explain", Write("job.yaml", kJob)}, "", true).out, HasSubstr("\033["));
+  EXPECT_THAT(Ask({"explain", Write("job.yaml", kOneLayer)}, "", true).out, HasSubstr("\033["));
 }
 
 TEST_F(ExplainCommand, ListsAsManyLinesAsAsked) {

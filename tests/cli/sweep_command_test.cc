@@ -187,6 +187,38 @@ TEST_F(SweepCommand, WrongInputIsNamed) {
               HasSubstr("counted from 1"));
 }
 
+// What would be wrong at the end is said before the first point is run.
+TEST_F(SweepCommand, AWrongCurveIsNamedBeforeAnyPointRuns) {
+  const Answer answer = Sweep({"--y", "step_tme_s", "--output", Path("x.jsonl")});
+  EXPECT_EQ(answer.status, 2);
+  EXPECT_THAT(answer.err, HasSubstr("did you mean 'step_time_s'?"));
+  EXPECT_EQ(Files(), std::vector<std::string>{});
+}
+
+TEST_F(SweepCommand, NoOutputReplacesAnInput) {
+  const std::string text = R"({"job": "lesson_bucketed", "axes": {"nodes": [1, 2]}})";
+  const std::string sweep = Write("s.json", text);
+  for (const char* option : {"--export", "--output"}) {
+    const Answer answer = Ask({"sweep", sweep, "--force", option, Path("./s.json")});
+    EXPECT_EQ(answer.status, 2) << option;
+    EXPECT_THAT(answer.err, HasSubstr("found a file that this command reads")) << option;
+    EXPECT_EQ(ReadAll(sweep), text);
+  }
+  EXPECT_EQ(Ask({"sweep", sweep, "--output", Path("x.csv"), "--export", Path("x.csv")}).status, 2);
+  ASSERT_EQ(Ask({"sweep", sweep, "--output", Path("x.jsonl"), "-q"}).status, 0);
+  const std::string rows = ReadAll(Path("x.jsonl"));
+  EXPECT_EQ(Ask({"merge", Path("x.jsonl"), "--export", Path("x.jsonl")}).status, 2);
+  EXPECT_EQ(ReadAll(Path("x.jsonl")), rows);
+}
+
+// Nothing can be read back from there.
+TEST_F(SweepCommand, RowsMayGoToADevice) {
+  const Answer answer = Sweep({"--output", "/dev/null"});
+  EXPECT_EQ(answer.status, 0) << answer.err;
+  EXPECT_THAT(answer.out, HasSubstr("/dev/null: 45 points"));
+  EXPECT_EQ(Sweep({"--output", "/dev/null", "--export", Path("x.csv")}).status, 2);
+}
+
 TEST_F(SweepCommand, ExportsEveryFormat) {
   std::vector<std::string> more = {"-q"};
   for (const char* ending : {"csv", "json", "jsonl", "md", "svg"}) {

@@ -215,5 +215,43 @@ TEST_F(ValidateCommand, OptionsOfOtherKindsAreRefused) {
   EXPECT_EQ(Validate({"memory", kTable}).status, 2);  // columns of another kind
 }
 
+// ---- ddp ----
+
+constexpr char kLive[] = STEPSIM_SOURCE_DIR "/tests/data/ddp_live/";
+
+std::vector<std::string> WithLiveTables(std::vector<std::string> arguments) {
+  for (const char* table : {"steps", "gradients", "links", "overlaps", "slow_downs"}) {
+    arguments.push_back(kLive + std::string(table) + ".csv");
+  }
+  return arguments;
+}
+
+TEST_F(ValidateCommand, DdpPredictsALiveSweepAndWritesItsJobs) {
+  const Answer answer = Validate(WithLiveTables(
+      {"ddp", "--export", Path("points.csv"), "--write-jobs", Path("jobs"), "--max-median", "5"}));
+  EXPECT_EQ(answer.status, 0) << answer.err;
+  EXPECT_THAT(answer.out, AllOf(HasSubstr("tun_1ms_1g_1thread"), HasSubstr("wrote 43 jobs")));
+  const std::string points = ReadAll(Path("points.csv"));
+  EXPECT_EQ(std::count(points.begin(), points.end(), '\n'), 318);  // a header and 317 steps
+  std::istringstream in;
+  std::ostringstream out, err;
+  const int status =
+      RunCli({"--configs", STEPSIM_SOURCE_DIR "/configs", "run", Path("jobs/tun_1ms_1g.gpt8.yaml"),
+              "--set", "plan.ddp.bucket_cap_mb=5"},
+             {in, out, err, false, 0, ""});
+  EXPECT_EQ(status, 0) << err.str();
+}
+
+TEST_F(ValidateCommand, DdpRefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(Validate(WithLiveTables({"ddp", "--max-median", "0.1"})).status, 4);
+  const Answer fit = Validate(WithLiveTables({"ddp", "--leave-one-out", "system"}));
+  EXPECT_EQ(fit.status, 2);
+  EXPECT_THAT(fit.err, HasSubstr("--leave-one-out: found with ddp, allowed: with collectives"));
+  const Answer two = Validate({"collectives", kTable, kTable});
+  EXPECT_EQ(two.status, 2);
+  EXPECT_THAT(two.err, HasSubstr("found a second table with collectives, allowed: with ddp"));
+  EXPECT_THAT(Validate({"ddp", kTable}).err, HasSubstr("allowed: a table with one of"));
+}
+
 }  // namespace
 }  // namespace stepsim

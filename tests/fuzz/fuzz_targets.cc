@@ -13,6 +13,7 @@
 #include "models/calibration/collective_validation.h"
 #include "models/calibration/csv_table.h"
 #include "models/calibration/kernel_table.h"
+#include "models/calibration/live_link.h"
 #include "models/calibration/measurement_file.h"
 #include "models/calibration/memory_table.h"
 #include "models/calibration/nccl_log.h"
@@ -25,6 +26,7 @@
 #include "models/pipeline/schedule_csv.h"
 #include "models/spec/config_source.h"
 #include "models/spec/load_job.h"
+#include "models/trace/measured_run.h"
 #include "sim/base/diagnostics.h"
 #include "sim/config/condition.h"
 #include "sim/config/read_toml.h"
@@ -142,13 +144,36 @@ void FuzzMeasuredTable(std::string_view bytes) {
     const CollectiveValidation validation(std::move(points), Source());
     const CollectiveCorrections fitted = validation.Fit("fuzz");
     for (const bool leave_one_out : {false, true}) {
-      for (const Calibration how :
-           {Calibration::kNone, Calibration::kTwoPoint, Calibration::kKnots}) {
+      for (const KnownSizes how : {KnownSizes::kNone, KnownSizes::kTwoPoint, KnownSizes::kKnots}) {
         for (const Prediction& p : validation.Predict(
                  {.calibration = how, .corrections = fitted, .leave_one_out = leave_one_out})) {
           if (p.is_predicted && !(p.seconds > 0 && p.seconds < 1e30)) std::abort();
         }
       }
+    }
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().empty()) std::abort();
+  }
+}
+
+void FuzzLiveSweep(std::string_view bytes) {
+  constexpr std::string_view kBetween = "---\n";
+  try {
+    std::vector<CsvTable> tables;
+    while (tables.size() < 8) {
+      const std::size_t end = bytes.find(kBetween);
+      tables.push_back(
+          ParseCsv(bytes.substr(0, end), "fuzz.csv", {.max_bytes = 1 << 20, .max_columns = 64}));
+      if (end == std::string_view::npos) break;
+      bytes.remove_prefix(end + kBetween.size());
+    }
+    const LiveSweep sweep = ReadLiveSweep(tables);
+    for (std::size_t i = 0; i < std::min<std::size_t>(sweep.steps.size(), 16); ++i) {
+      const LiveStep& step = sweep.steps[i];
+      const LiveLink link = FitLink(sweep, ParseExperiment(step.link, step.config), step.config, 1);
+      const bool is_sound = link.curve.bandwidth.value > 0 && link.core_demand >= 0 &&
+                            link.core_demand <= 1 && link.core_wait >= 0;
+      if (!is_sound) std::abort();
     }
   } catch (const ConfigError& error) {
     if (error.diagnostics().empty()) std::abort();
@@ -258,6 +283,18 @@ void FuzzCondition(std::string_view bytes) {
     condition.DescribeValues(values);
   } catch (const ConfigError& error) {
     if (error.diagnostics().size() != 1) std::abort();
+  }
+}
+
+void FuzzTrace(std::string_view bytes) {
+  try {
+    // Twice: two ranks with the same calls.
+    const MeasuredRun run = ReadTraceTexts({{"a.json", bytes}, {"b.json", bytes}}, {});
+    const RunReporter reporter(run);
+    reporter.Report(ChooseStep(run, {StepChoice::Kind::kAll}));
+    reporter.Report(ChooseStep(run, {}));
+  } catch (const ConfigError& error) {
+    if (error.diagnostics().empty()) std::abort();
   }
 }
 

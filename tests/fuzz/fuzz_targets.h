@@ -25,6 +25,10 @@ void FuzzCsv(std::string_view bytes);
 // The bytes are a table of measured collectives: read, mapped to machines, fitted and predicted.
 void FuzzMeasuredTable(std::string_view bytes);
 
+// The bytes are the tables of a live bucket sweep, with a line "---" between two: read, and every
+// link fitted.
+void FuzzLiveSweep(std::string_view bytes);
+
 // The bytes are what somebody measured: read by every reader of logs, fitted, written as a
 // calibration and read again over a profile.
 void FuzzMeasuredLog(std::string_view bytes);
@@ -41,5 +45,8 @@ void FuzzChakra(std::string_view bytes);
 
 // The bytes are a condition: read, and judged with and without values.
 void FuzzCondition(std::string_view bytes);
+
+// The bytes are one or several traces of a profiler: read, and every step accounted for.
+void FuzzTrace(std::string_view bytes);
 
 }  // namespace stepsim

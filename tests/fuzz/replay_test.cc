@@ -41,11 +41,13 @@ constexpr Target kTargets[] = {
     {"csv", FuzzCsv},
     {"hf_config", FuzzHfConfig},
     {"import", FuzzImport},
+    {"live", FuzzLiveSweep},
     {"measured", FuzzMeasuredTable},
     {"measured_log", FuzzMeasuredLog},
     {"memory", FuzzMemoryTable},
     {"schedule", FuzzSchedule},
     {"toml", FuzzToml},
+    {"trace", FuzzTrace},
 };
 
 TEST(FuzzReplay, Corpus) {

@@ -58,6 +58,7 @@ std::vector<ExplainTarget> ParseTargets(const std::vector<std::string>& paths) {
 
 void Run(const ExplainOptions& options, const Session& session) {
   const std::vector<ExplainTarget> targets = ParseTargets(options.exports);
+  RefuseToReplace(InputFiles(*options.job), options.exports);
   const JobVariants variants = LoadVariants(*options.job, session);
   ExplainRequest request;
   request.most_groups = options.task.empty() ? (options.top == 0 ? 10 : options.top) : 0;
@@ -95,7 +96,8 @@ void AddExplainCommand(CLI::App& app, const Session& session) {
       ->type_name("NAME");
   app.add_option("--top", options->top,
                  "lines of collectives, those with the most exposed time; 0: all; default 10")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::Range(0, 1'000'000'000));
   app.add_option("--export", options->exports,
                  "write .json or .md; - is standard output (-.md for Markdown); may repeat")
       ->type_name("FILE")

@@ -47,12 +47,13 @@ std::string Name(const JobSpec& job, InferKind kind) {
 // What the measured step says, and what to do about it.
 std::string Explain(const JobSpec& job, InferKind kind, const Inference& found, double measured) {
   if (found.verdict == InferVerdict::kUnexplained) {
-    const bool is_too_long = measured > ToSeconds(found.slowest);
-    return fmt::format(
-        "no rate gives this step: {} at {:.3g} times the nominal rate, which is {} than "
-        "measured; something else holds it up",
-        FormatTime(is_too_long ? found.slowest : found.fastest),
-        is_too_long ? kLeastRate : kMostRate, is_too_long ? "shorter" : "longer");
+    const bool is_too_long = measured > ToSeconds(found.slowest.step);
+    const RateAndStep& end = is_too_long ? found.slowest : found.fastest;
+    return fmt::format("no rate gives this step: {} at {:.3g} times the nominal rate, which is {}",
+                       FormatTime(end.step), end.factor,
+                       is_too_long
+                           ? "shorter than measured; something else holds it up"
+                           : "longer than measured: what was measured is less work than this job");
   }
   const std::string least = FormatRate(job, kind, *found.least);
   if (!found.most) return fmt::format("at least {}; more would not show in the step", least);
@@ -81,6 +82,7 @@ std::string Advice(InferKind kind, InferVerdict verdict) {
 
 void Run(const InferOptions& options, const Session& session) {
   const std::vector<TableTarget> targets = ParseTableTargets(options.exports);
+  RefuseToReplace(InputFiles(*options.job), options.exports);
   const double measured = ParseSeconds(options.step_time, "--step-time");
   const JobVariants variants = LoadVariants(*options.job, session);
   const JobSpec& job = variants.base().job;

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <filesystem>
 #include <istream>
+#include <system_error>
 #include <utility>
 
 #include "models/import/import_job.h"
@@ -153,6 +155,31 @@ JobVariants LoadVariants(const ConfigNode& job, const std::string& file_name,
     all.insert(all.end(), changes.begin(), changes.end());
     return LoadJobTree(job, file_name, all, files->source);
   });
+}
+
+std::vector<std::string> InputFiles(const JobOptions& options) {
+  std::vector<std::string> files = {options.job};
+  for (const std::string& text : options.from) {
+    files.push_back(text.substr(text.find(':') + 1));  // KIND:FILE, or FILE alone
+    if (files.back() != text) files.push_back(text);   // which may have a colon
+  }
+  return files;
+}
+
+void RefuseToReplace(const std::vector<std::string>& inputs,
+                     const std::vector<std::string>& outputs) {
+  Diagnostics problems;
+  for (const std::string& output : outputs) {
+    for (const std::string& input : inputs) {
+      std::error_code none;
+      if (!std::filesystem::is_regular_file(input, none)) continue;
+      if (!std::filesystem::equivalent(input, output, none)) continue;
+      problems.Add({output, 0, 0},
+                   "found a file that this command reads, allowed: another; it would be replaced");
+      break;
+    }
+  }
+  problems.ThrowIfAny();
 }
 
 }  // namespace stepsim

@@ -37,4 +37,11 @@ JobVariants LoadVariants(const ConfigNode& job, const std::string& file_name,
 // The same for many variants of the job: files and standard input are read once.
 JobVariants LoadVariants(const JobOptions& options, const Session& session);
 
+// JOB and --from, as paths; names among them are no files.
+std::vector<std::string> InputFiles(const JobOptions& options);
+
+// Throws ConfigError when writing an output would replace one of the inputs.
+void RefuseToReplace(const std::vector<std::string>& inputs,
+                     const std::vector<std::string>& outputs);
+
 }  // namespace stepsim

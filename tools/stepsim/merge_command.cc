@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tools/stepsim/command.h"
+#include "tools/stepsim/job_options.h"
 #include "tools/stepsim/sweep_report.h"
 #include "tools/sweep/results.h"
 
@@ -17,6 +18,7 @@ void AddMergeCommand(CLI::App& app, const Session& session) {
   const auto options = AddSweepReportOptions(app);
   app.callback([files, options, &session] {
     CheckExports(*options);
+    RefuseToReplace(*files, options->exports);
     ReportSweep(SweepResults(*files), *options, session);
   });
 }

@@ -79,17 +79,24 @@ std::string Answer(const JobSpec& job, const FreeVariable& variable, const Targe
   const std::string text = variable.text(job, needed.value);
   const std::string memory = Memory(job, needed.memory);
   if (found.is_flat) return fmt::format("any value does, it changes nothing here; now {}", now);
+  const bool wants_most = variable.wants_most != found.is_reversed;
   if (found.is_always) {
     return fmt::format("every value that was tried does, {} to {}{}; now {}",
-                       variable.wants_most ? "up" : "down", text, memory, now);
+                       wants_most ? "up" : "down", text, memory, now);
   }
-  return fmt::format("{} {}{} (step {}, {}); now {}", variable.wants_most ? "at most" : "at least",
+  const bool is_time = target.kind == TargetKind::kStepTime;  // which stands there anyway
+  return fmt::format("{} {}{} (step {}{}){}; now {}",
+                     found.is_island ? "near"
+                     : wants_most    ? "at most"
+                                     : "at least",
                      text, memory, FormatTime(needed.step),
-                     FormatValue(target.kind, needed.reached), now);
+                     is_time ? "" : ", " + FormatValue(target.kind, needed.reached),
+                     found.is_island ? ", but neither much less nor much more" : "", now);
 }
 
 void Run(const RequiredOptions& options, const Session& session) {
   const std::vector<TableTarget> targets = ParseTableTargets(options.exports);
+  RefuseToReplace(InputFiles(*options.job), options.exports);
   const Target target = ParseTarget(options);
   const std::vector<const FreeVariable*> variables = ParseFree(options.free);
   const JobVariants variants = LoadVariants(*options.job, session);

@@ -55,7 +55,8 @@ TraceView ViewOf(const std::string& name, const std::vector<ExportTarget>& expor
 std::vector<StepCondition> ParseConditions(const std::vector<std::string>& texts) {
   std::vector<StepCondition> conditions;
   for (const std::string& text : texts) {
-    conditions.emplace_back(text, Place{"--fail-if " + text, 0, 0});
+    constexpr std::size_t kShown = 80;
+    conditions.emplace_back(text, Place{"--fail-if " + text.substr(0, kShown), 0, 0});
   }
   return conditions;
 }
@@ -75,6 +76,7 @@ void Check(const std::vector<StepCondition>& conditions, const JobSpec& job,
 
 void Run(const RunOptions& options, const Session& session) {
   const std::vector<ExportTarget> exports = ParseExports(options.exports);
+  RefuseToReplace(InputFiles(*options.job), options.exports);
   const std::vector<StepCondition> conditions = ParseConditions(options.fail_if);
   const TraceView view = ViewOf(options.trace_view, exports);
   const ResolvedJob job = LoadJob(*options.job, session);

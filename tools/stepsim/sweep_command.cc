@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include <ostream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -117,6 +119,14 @@ FoundShard ChooseShard(const SweepCommandOptions& options) {
   return found.value_or(FoundShard{});
 }
 
+// What is written there cannot be read again.
+bool IsStream(const std::string& output) {
+  if (IsStandardOutput(output)) return true;
+  std::error_code none;
+  const std::filesystem::file_status status = std::filesystem::status(output, none);
+  return std::filesystem::exists(status) && std::filesystem::is_other(status);
+}
+
 void CheckOptions(const SweepCommandOptions& options, const Shard& shard) {
   Diagnostics problems;
   if (!shard.IsWhole() && options.output.empty()) {
@@ -129,9 +139,14 @@ void CheckOptions(const SweepCommandOptions& options, const Shard& shard) {
         {"--export", 0, 0},
         "found beside a shard, allowed: stepsim merge FILE... --export, when all are done");
   }
-  const bool is_stream = IsStandardOutput(options.output);
+  const bool is_stream = IsStream(options.output);
   if (is_stream && !options.report->exports.empty()) {
-    problems.Add({"--export", 0, 0}, "found beside --output -, allowed: one of the two");
+    problems.Add({"--export", 0, 0},
+                 fmt::format("found beside --output {}, allowed: one of the two", options.output));
+  }
+  const auto& exports = options.report->exports;
+  if (std::count(exports.begin(), exports.end(), options.output) > 0) {
+    problems.Add({options.output, 0, 0}, "found for --output and --export, allowed: two files");
   }
   if (options.is_resumed && (options.is_forced || options.output.empty() || is_stream)) {
     problems.Add({"--resume", 0, 0}, "found without an --output FILE, or beside --force");
@@ -230,6 +245,9 @@ void RunCommand(const SweepCommandOptions& options, const Session& session) {
   CheckExports(*options.report);
   const FoundShard found = ChooseShard(options);
   CheckOptions(options, found.shard);
+  std::vector<std::string> outputs = options.report->exports;
+  outputs.push_back(options.output);
+  RefuseToReplace(InputFiles(*options.job), outputs);
   const Asked asked = Load(options, session);
   const Grid grid(asked.sweep);
   const ResultHeader header = MakeHeader(grid, found.shard, asked.variants, STEPSIM_VERSION);
@@ -249,7 +267,8 @@ void RunCommand(const SweepCommandOptions& options, const Session& session) {
   if (is_kept && !is_quiet) {
     session.streams.out << fmt::format("{}: {}\n", path, Describe(run.counts(), before));
   }
-  if (found.shard.IsWhole()) ReportSweep(SweepResults({path}), *options.report, session);
+  if (found.shard.IsWhole() && !IsStream(path))
+    ReportSweep(SweepResults({path}), *options.report, session);
 }
 
 void AddOptions(CLI::App& app, SweepCommandOptions& options) {

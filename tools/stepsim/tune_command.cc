@@ -120,6 +120,7 @@ ResultTable PointTable(const Tuning& tuned) {
 
 void Run(const TuneCommandOptions& options, const Session& session) {
   const std::vector<TableTarget> targets = ParseTableTargets(options.exports);
+  RefuseToReplace(InputFiles(*options.job), options.exports);
   const Clock clock;
   const double limit = ParseSeconds(options.time, "--time");
   TuneOptions tune;
@@ -139,7 +140,7 @@ void Run(const TuneCommandOptions& options, const Session& session) {
                       FormatTime(tuned.points.front().step),
                       FormatMemory(tuned.points.front().memory), FormatMemory(tuned.memory));
   if (options.frees_batch) text << "steps are compared by GPU time per sample\n";
-  text << '\n' << KnobsText(tuned, !options.knobs.empty());
+  text << '\n' << KnobsText(tuned, tune.knobs);
   text << '\n' << WinnerText(tuned);
   text << '\n' << ParetoText(tuned);
   text << '\n'
@@ -178,7 +179,8 @@ void AddTuneCommand(CLI::App& app, const Session& session) {
                  "on every machine")
       ->type_name("TIME");
   app.add_option("--points", options->points, "simulate so many jobs at most; default: no bound")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(CLI::Range(0, 1'000'000'000));
   app.add_option("-j,--jobs,--threads", options->threads,
                  "threads (default: all cores); changes no result")
       ->type_name("N")

@@ -71,7 +71,8 @@ std::string CurveText(const KnobCurve& curve, const Tuning& tuned) {
 
 }  // namespace
 
-std::string KnobsText(const Tuning& tuned, bool shows_all) {
+std::string KnobsText(const Tuning& tuned, const std::vector<const Knob*>& asked) {
+  const bool shows_all = !asked.empty();
   std::vector<const KnobCurve*> curves;
   std::vector<std::string_view> flat, impossible, late;
   for (const KnobCurve& curve : tuned.curves) {
@@ -103,6 +104,12 @@ std::string KnobsText(const Tuning& tuned, bool shows_all) {
   if (!impossible.empty()) {
     text += fmt::format("  no other value is possible: {}\n", fmt::join(impossible, ", "));
   }
+  std::vector<std::string_view> idle;
+  for (const Knob* knob : asked) {
+    const auto is_its = [&](const KnobCurve& curve) { return curve.knob == knob; };
+    if (std::none_of(tuned.curves.begin(), tuned.curves.end(), is_its)) idle.push_back(knob->name);
+  }
+  if (!idle.empty()) text += fmt::format("  not of this job: {}\n", fmt::join(idle, ", "));
   if (!late.empty()) {
     text += fmt::format("  left out for time: {}\n", fmt::join(late, ", "));
   }

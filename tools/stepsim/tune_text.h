@@ -10,8 +10,8 @@
 
 namespace stepsim {
 
-// Each knob alone; those that change nothing in one line unless `shows_all`.
-std::string KnobsText(const Tuning& tuned, bool shows_all);
+// Each knob alone; those that change nothing in one line, unless they were `asked` for.
+std::string KnobsText(const Tuning& tuned, const std::vector<const Knob*>& asked);
 // The fastest settings together, and how to ask for them.
 std::string WinnerText(const Tuning& tuned);
 // The points than which none is both faster and leaner, and where they lie among all.

@@ -27,15 +27,15 @@ constexpr Bytes kLarge{1 << 20};
 
 struct CalibrationName {
   std::string_view name;
-  Calibration calibration;
+  KnownSizes calibration;
 };
 constexpr std::array kCalibrations = {
-    CalibrationName{"none", Calibration::kNone},
-    CalibrationName{"two-point", Calibration::kTwoPoint},
-    CalibrationName{"knots", Calibration::kKnots},
+    CalibrationName{"none", KnownSizes::kNone},
+    CalibrationName{"two-point", KnownSizes::kTwoPoint},
+    CalibrationName{"knots", KnownSizes::kKnots},
 };
 
-Calibration ParseCalibration(const std::string& text) {
+KnownSizes ParseCalibration(const std::string& text) {
   std::vector<std::string> names;
   for (const CalibrationName& row : kCalibrations) {
     if (row.name == text) return row.calibration;
@@ -200,7 +200,7 @@ void ValidateCollectives(const ValidateOptions& options, const Session& session)
                       fmt::format("found '{}', allowed: system", options.leave_one_out));
   }
   asked.leave_one_out = options.leave_one_out == "system";
-  auto points = ReadMeasuredCollectives(ReadTable(options.table), options.table);
+  auto points = ReadMeasuredCollectives(ReadTable(options.table()), options.table());
   if (!options.nccl_version.empty()) {
     for (MeasuredCollective& point : points) point.nccl_version = options.nccl_version;
   }
@@ -208,7 +208,7 @@ void ValidateCollectives(const ValidateOptions& options, const Session& session)
   std::ostream& out = session.streams.out;
   if (!options.fit_path.empty()) {
     // Scored as written, with the digits that the file keeps.
-    const std::string yaml = CorrectionsYaml(validation.Fit("nccl"), options.table);
+    const std::string yaml = CorrectionsYaml(validation.Fit("nccl"), options.table());
     asked.corrections = LoadCorrectionsText(yaml, options.fit_path);
     WriteFileAtomically(options.fit_path, yaml);
     out << fmt::format("wrote {} ({} rows)\n", options.fit_path, asked.corrections.rows.size());

@@ -28,6 +28,9 @@ constexpr std::array kKinds = {
     Kind{"kernels", "matrix products: error by GPU and element type", ValidateKernels},
     Kind{"memory", "peak memory of training runs: error by source, states and recompute",
          ValidateMemory},
+    Kind{"ddp", "a bucket sweep of real DDP with its micro-measurements: error by link and network",
+         ValidateDdp},
+    Kind{"steps", "published training steps: error by source, GPU, strategy, ...", ValidateSteps},
 };
 
 // Before anything is computed: a file of another kind, a release that is none, an option in vain.
@@ -54,9 +57,18 @@ void CheckOptions(const ValidateOptions& options) {
     diagnostics.Add({"--corrections", 0, 0},
                     "has no effect with --fit or --leave-one-out, which fit their own");
   }
-  if (options.most_median && options.kind != "memory") {
+  const bool is_ddp = options.kind == "ddp";
+  if (options.most_median && options.kind != "memory" && !is_ddp) {
     diagnostics.Add({"--max-median", 0, 0},
-                    fmt::format("found with {}, allowed: with memory", options.kind));
+                    fmt::format("found with {}, allowed: with memory, ddp", options.kind));
+  }
+  if (options.tables.size() > 1 && !is_ddp) {
+    diagnostics.Add({options.tables[1], 0, 0},
+                    fmt::format("found a second table with {}, allowed: with ddp", options.kind));
+  }
+  if (!options.jobs_path.empty() && !is_ddp) {
+    diagnostics.Add({"--write-jobs", 0, 0},
+                    fmt::format("found with {}, allowed: with ddp", options.kind));
   }
   diagnostics.ThrowIfAny();
 }
@@ -83,6 +95,23 @@ std::string KindHelp() {
 }
 
 }  // namespace
+
+void RefuseFitOptions(const ValidateOptions& options) {
+  const ValidateOptions defaults;
+  Diagnostics diagnostics;
+  const auto refuse = [&](const char* option, const std::string& value, const std::string& unset) {
+    if (value == unset) return;
+    diagnostics.Add({option, 0, 0}, fmt::format("found with {}, allowed: with collectives or "
+                                                "kernels",
+                                                options.kind));
+  };
+  refuse("--calibrate", options.calibrate, defaults.calibrate);
+  refuse("--leave-one-out", options.leave_one_out, defaults.leave_one_out);
+  refuse("--corrections", options.corrections, defaults.corrections);
+  refuse("--nccl", options.nccl_version, defaults.nccl_version);
+  refuse("--fit", options.fit_path, defaults.fit_path);
+  diagnostics.ThrowIfAny();
+}
 
 std::string MicrosecondsText(double seconds) { return fmt::format("{:.6g}", seconds * 1e6); }
 
@@ -113,7 +142,8 @@ std::string ReadTable(const std::string& path) {
 void AddValidateCommand(CLI::App& app, const Session& session) {
   const auto options = std::make_shared<ValidateOptions>();
   app.add_option("kind", options->kind, KindHelp())->required()->type_name("KIND");
-  app.add_option("table", options->table, "measurements (CSV with a header)")
+  app.add_option("table", options->tables,
+                 "measurements (CSV with a header); ddp: its tables in any order")
       ->required()
       ->type_name("TABLE.csv");
   app.add_option("--calibrate", options->calibrate,
@@ -136,10 +166,21 @@ void AddValidateCommand(CLI::App& app, const Session& session) {
   app.add_option("--fit", options->fit_path,
                  "fit to the table and write: corrections of collectives, curves of kernels")
       ->type_name("FILE.yaml");
+  app.add_option("--where", options->where, "steps: rows of which this holds")
+      ->type_name("EXPRESSION");
+  app.add_option("--by", options->by, "steps: errors by these columns of the table")
+      ->delimiter(',')
+      ->type_name("COLUMN,...");
+  app.add_option("--jobs", options->jobs, "steps: threads (default: all cores)")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
   app.add_option("--max-median", options->most_median,
-                 "memory: exit 4 where the median of |error| is larger")
+                 "memory, ddp: exit 4 where the median of |error| is larger")
       ->check(CLI::NonNegativeNumber)
       ->type_name("PERCENT");
+  app.add_option("--write-jobs", options->jobs_path,
+                 "ddp: write the job of each link and network, for `stepsim run`, to a folder")
+      ->type_name("FOLDER");
   app.callback([options, &session] { Validate(*options, session); });
 }
 

@@ -189,7 +189,7 @@ void ValidateKernels(const ValidateOptions& options, const Session& session) {
   refuse("--nccl", options.nccl_version, defaults.nccl_version);
   diagnostics.ThrowIfAny();
   const auto configs = session.Configs();
-  const CsvTable csv = ParseCsv(ReadTable(options.table), options.table);
+  const CsvTable csv = ParseCsv(ReadTable(options.table()), options.table());
   const KernelValidation validation(ReadKernelTable(csv), *configs);
   std::ostream& out = session.streams.out;
   if (!options.fit_path.empty()) {

@@ -144,26 +144,11 @@ class Report {
   std::vector<double> errors_;  // predicted / measured - 1
 };
 
-void CheckMemoryOptions(const ValidateOptions& options) {
-  const ValidateOptions defaults;
-  Diagnostics diagnostics;
-  const auto refuse = [&](const char* option, const std::string& value, const std::string& unset) {
-    if (value == unset) return;
-    diagnostics.Add({option, 0, 0}, "found with memory, allowed: with collectives or kernels");
-  };
-  refuse("--calibrate", options.calibrate, defaults.calibrate);
-  refuse("--leave-one-out", options.leave_one_out, defaults.leave_one_out);
-  refuse("--corrections", options.corrections, defaults.corrections);
-  refuse("--nccl", options.nccl_version, defaults.nccl_version);
-  refuse("--fit", options.fit_path, defaults.fit_path);
-  diagnostics.ThrowIfAny();
-}
-
 }  // namespace
 
 void ValidateMemory(const ValidateOptions& options, const Session& session) {
-  CheckMemoryOptions(options);
-  const CsvTable csv = ParseCsv(ReadTable(options.table), options.table);
+  RefuseFitOptions(options);
+  const CsvTable csv = ParseCsv(ReadTable(options.table()), options.table());
   const MemoryTable table = ReadMemoryTable(csv);
   std::ostream& out = session.streams.out;
   const Report report(table);

@@ -119,6 +119,7 @@ void ThrowErrors(const std::vector<WhatIf>& lines) {
 
 void Run(const WhatIfOptions& options, const Session& session) {
   const std::vector<TableTarget> targets = ParseTableTargets(options.exports);
+  RefuseToReplace(InputFiles(*options.job), options.exports);
   JobOptions job = *options.job;
   const std::vector<std::string> texts = std::exchange(job.sets, options.base);
   if (texts.empty()) {

@@ -103,6 +103,11 @@ class AxisReader {
         Refuse(node.place, fmt::format("found nothing between commas, allowed: {}", Grammar()));
         return;
       }
+      if (IsNumeric() && text.find(':') != std::string_view::npos &&
+          text.find_first_of("{[\"'") == std::string_view::npos) {  // "1:" is a mapping in YAML
+        AddItem(MakePlain(std::string(Trim(text)), node.place));
+        continue;
+      }
       try {
         AddItem(ReadSetValue(Trim(text), node.place));
       } catch (const ConfigError& error) {
@@ -200,6 +205,8 @@ class AxisReader {
     const bool is_up = factor > 1 && high >= low && low > 0;
     const bool is_down = factor > 0 && factor < 1 && high <= low && high > 0;
     if (!is_up && !is_down) return RefuseEndless(node);
+    const double count = std::log(high / low) / std::log(factor);
+    if (count > static_cast<double>(kMostPoints)) return RefuseCount(node.place);
     for (double value = low;
          is_up ? value <= high * (1 + kTolerance) : value >= high * (1 - kTolerance);
          value *= factor) {

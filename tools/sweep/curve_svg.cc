@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 8> kColours = {"#0072b2", "#d55e00", "#00
 constexpr double kLeft = 86, kTop = 52, kPlotWidth = 620, kPlotHeight = 360, kBottom = 62;
 constexpr double kLegendRow = 34;
 constexpr double kLetterWidth = 6.6;  // of 12-pixel text, at most about
+constexpr double kDigitWidth = 7.7;   // of the widest usual font
 constexpr std::size_t kTicks = 6;
 constexpr std::size_t kLongestLegend = 24;
 
@@ -105,7 +106,7 @@ class SvgWriter {
     double free_from = 0;
     for (const Tick& tick : TicksX(curve_)) {
       Line(X(tick.value), bottom, X(tick.value), bottom + 5, "#444");
-      const double half = static_cast<double>(tick.label.size()) * kLetterWidth / 2;
+      const double half = static_cast<double>(tick.label.size()) * kDigitWidth / 2;
       if (X(tick.value) - half < free_from) continue;
       free_from = X(tick.value) + half + 8;
       text_ += Text(X(tick.value), bottom + 19, "middle", tick.label);

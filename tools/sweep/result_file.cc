@@ -84,6 +84,13 @@ std::uint64_t ResultFile::CheckLines(const std::function<bool(std::uint64_t)>& i
   const std::string header = WriteHeader(header_);
   std::string line;
   std::uint64_t size = 0;
+  if (const int first = file.peek(); first != std::ifstream::traits_type::eof() &&
+                                     first != '{') {  // before a line of any length is read
+    throw ConfigError({path_, 1, 1},
+                      "found no header of a sweep, allowed: rows of this one; "
+                      "another --output, or --force to replace them");
+  }
+  file.clear();
   for (int number = 1; std::getline(file, line); ++number) {
     const Place place{path_, number, 1};
     const bool is_whole = !file.eof();  // else without its end of line: it was being written

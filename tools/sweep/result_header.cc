@@ -107,14 +107,22 @@ ResultHeader ReadHeader(std::string_view line, const Place& place) {
   if (schema != ResultHeader::kSchema) {
     throw ConfigError(place, fmt::format("found the schema '{}', {}", schema, allowed));
   }
+  const auto count = [&](const char* key) {
+    if (json.at(key).is_number_unsigned()) return json.at(key).get<std::uint64_t>();
+    throw ConfigError(place, fmt::format("found no number of {}, {}", key, allowed));
+  };
   try {
     ResultHeader header;
     header.sweep = json.at("sweep");
     header.hash = json.at("hash");
     header.version = json.at("version");
-    header.points = json.at("points");
+    header.points = count("points");
     header.shard = ParseShard(json.at("shard").get<std::string>(), place);
-    header.shard_points = json.at("shard_points");
+    header.shard_points = count("shard_points");
+    if (header.points == 0 || header.shard_points > header.points) {
+      throw ConfigError(place, fmt::format("found {} of {} points, {}", header.shard_points,
+                                           header.points, allowed));
+    }
     for (const Json& axis : json.at("axes")) {
       header.axes.push_back({axis.at("path"), axis.at("unit"), axis.at("is_quantity")});
     }

@@ -19,8 +19,17 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
     if (!file_) throw ConfigError({path, 0, 0}, "found no such file, allowed: a result of a sweep");
-    if (!ReadLine())
+    const int first = file_.peek();
+    if (first == std::ifstream::traits_type::eof())
       throw ConfigError({path, 0, 0}, "found an empty file, allowed: a result of a sweep");
+    if (first != '{') {  // before a line of any length is read
+      throw ConfigError({path, 1, 1},
+                        "found no header of a sweep, allowed: a file that stepsim sweep wrote");
+    }
+    if (!ReadLine()) {
+      throw ConfigError({path, 1, 1},
+                        "found a header that is cut off, allowed: a result of a sweep");
+    }
     header_ = ReadHeader(line_, place());
   }
 
@@ -59,8 +68,14 @@ class Reader {
   ResultHeader header_;
 };
 
+// Of a field, which may be a text.
 std::optional<double> Number(const Json& value) {
   return value.is_number() ? std::optional<double>(value.get<double>()) : std::nullopt;
+}
+
+// null: the step has none.
+std::optional<double> Measure(const Json& value) {
+  return value.is_null() ? std::nullopt : std::optional<double>(value.get<double>());
 }
 
 std::string Text(const Json& value) {
@@ -95,7 +110,7 @@ ResultRow ReadRow(std::string_view line, const ResultHeader& header, const Place
     }
     if (has_step) {
       for (const std::string& metric : header.metrics) {
-        row.metrics.push_back(Number(json.at("metrics").at(metric)));
+        row.metrics.push_back(Measure(json.at("metrics").at(metric)));
       }
       row.warnings = json.at("warnings");
     } else if (json.contains("filtered")) {
@@ -170,7 +185,8 @@ void SweepResults::CheckShards(const std::vector<ResultHeader>& headers) const {
                            MissingShards(found, first.shard.count)));
 }
 
-void SweepResults::Visit(const std::function<void(const std::string&)>& visitor) const {
+void SweepResults::Visit(
+    const std::function<void(const std::string&, const Place&)>& visitor) const {
   std::vector<std::unique_ptr<Reader>> readers;
   std::map<std::uint64_t, Reader*> next;  // by the index of its row
   const auto advance = [&](Reader* reader) {
@@ -186,13 +202,14 @@ void SweepResults::Visit(const std::function<void(const std::string&)>& visitor)
   while (!next.empty()) {
     Reader* reader = next.begin()->second;
     next.erase(next.begin());
-    visitor(reader->line());
+    visitor(reader->line(), reader->place());
     advance(reader);
   }
 }
 
 void SweepResults::VisitRows(const std::function<void(const ResultRow&)>& visitor) const {
-  Visit([&](const std::string& line) { visitor(ReadRow(line, header_, {paths_.front(), 0, 0})); });
+  Visit(
+      [&](const std::string& line, const Place& place) { visitor(ReadRow(line, header_, place)); });
 }
 
 }  // namespace stepsim

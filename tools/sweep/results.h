@@ -1,7 +1,7 @@
 // What did all shards of a sweep find? Result files joined, checked to be all of one sweep.
 //
 //   const SweepResults results({"out.1-of-2.jsonl", "out.2-of-2.jsonl"});   // ConfigError
-//   results.Visit([&](const std::string& line) { const ResultRow row = ReadRow(line, header); });
+//   results.VisitRows([&](const ResultRow& row) { ... });
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class SweepResults {
   // Of the whole: shard 1/1.
   const ResultHeader& header() const { return header_; }
   // Every row by its index, as it stands in its file.
-  void Visit(const std::function<void(const std::string& line)>& visitor) const;
+  void Visit(const std::function<void(const std::string& line, const Place&)>& visitor) const;
   void VisitRows(const std::function<void(const ResultRow& row)>& visitor) const;
 
  private:

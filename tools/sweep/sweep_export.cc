@@ -42,7 +42,7 @@ void WritePointsCsv(const SweepResults& results, const Curve&, const TextSink& s
 
 void WritePointsJsonl(const SweepResults& results, const Curve&, const TextSink& sink) {
   sink(WriteHeader(results.header()));
-  results.Visit([&](const std::string& line) { sink(line + "\n"); });
+  results.Visit([&](const std::string& line, const Place&) { sink(line + "\n"); });
 }
 
 // The header with all points in it.
@@ -51,7 +51,7 @@ void WritePointsJson(const SweepResults& results, const Curve&, const TextSink& 
   header.resize(header.rfind('}'));
   sink(header + ",\"rows\":[");
   bool is_first = true;
-  results.Visit([&](const std::string& line) {
+  results.Visit([&](const std::string& line, const Place&) {
     sink((is_first ? "\n" : ",\n") + line);
     is_first = false;
   });

@@ -34,7 +34,7 @@ class Validation : public ::testing::Test {
     EXPECT_GE(errors.size(), 10u);
     return Summarize(errors).median;
   }
-  ValidationOptions Shipped(Calibration calibration = Calibration::kNone) const {
+  ValidationOptions Shipped(KnownSizes calibration = KnownSizes::kNone) const {
     return {.calibration = calibration,
             .corrections = LoadCorrections("nccl", testing::ShippedConfigs())};
   }
@@ -50,7 +50,7 @@ TEST_F(Validation, ShippedCorrectionsReachThePublishedAccuracy) {
 }
 
 TEST_F(Validation, TwoPointsPerCurveHelp) {
-  const std::vector<Prediction> model = validation_.Predict(Shipped(Calibration::kTwoPoint));
+  const std::vector<Prediction> model = validation_.Predict(Shipped(KnownSizes::kTwoPoint));
   EXPECT_LT(MedianError(model, LinkClass::kNvlink), 0.07);
 }
 
@@ -65,7 +65,7 @@ TEST_F(Validation, BeatsNcclsTableAndTheTextbook) {
 }
 
 TEST_F(Validation, CalibratedPredictionsPassThroughTheirPoints) {
-  for (const Calibration calibration : {Calibration::kTwoPoint, Calibration::kKnots}) {
+  for (const KnownSizes calibration : {KnownSizes::kTwoPoint, KnownSizes::kKnots}) {
     int told = 0;
     for (const Prediction& p : validation_.Predict(Shipped(calibration))) {
       if (!p.is_calibration) continue;

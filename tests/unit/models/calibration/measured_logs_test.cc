@@ -104,6 +104,21 @@ TEST(MeasurementFile, LeavesOutWhatItDoesNotKnow) {
   EXPECT_THAT(all.notes, Contains(HasSubstr("fp64 left out")));
 }
 
+// MPI moves bytes only while somebody asks: without, nothing ran together.
+TEST(MeasurementFile, TakesOnlyCollectivesThatWerePolled) {
+  const auto pair = [](const char* polled) {
+    return std::string(
+               R"({"kind":"interference","compute":{"m":8,"n":8,"k":8,"dtype":"fp32"},"beside":)"
+               R"({"kind":"collective","op":"all_reduce","bytes":4096,"polled":)") +
+           polled +
+           R"(},"compute_alone_s":1,"compute_beside_s":1.5,"beside_alone_s":1,"beside_beside_s":2})"
+           "\n";
+  };
+  const Measurements all = ReadMeasurementFile(kHeader + pair("true") + pair("false"), "m.jsonl");
+  EXPECT_EQ(all.interference.size(), 1u);
+  EXPECT_THAT(all.notes, Contains(HasSubstr("nobody polled")));
+}
+
 // ---- nccl-tests ----
 
 // The layout of the program's output (nccl-tests, src/common.cu), with made-up times.

@@ -350,5 +350,58 @@ TEST(StartDelay, SlowsNobody) {
   EXPECT_NEAR(o.Took(kernel), 8e-3 + 2e-3 * 6 / 5, 1e-9);  // 450 tiles on 80 SMs: six waves
 }
 
+// ---- A core that computes and carries collectives ----
+
+HardwareSpec Core(double demand) {
+  HardwareSpec hardware = Round();
+  hardware.gpu.sms = 1;
+  hardware.gpu.contention.core_demand = demand;
+  return hardware;
+}
+
+// Fair shares: who asks for less than half gets it, who asks for more has half.
+TEST(CoreShare, IsFair) {
+  const Occupancy kernel = Kernel(ComputeClass::kGemm);
+  const Occupancy full = Transfer(0, 0, 1), half = Transfer(0, 0, 0.5);
+  EXPECT_NEAR(Beside(Core(0.2), full, kernel), 1 / 0.8, 1e-9);
+  EXPECT_NEAR(BesideKernel(Core(0.2), full, kernel), 1, 1e-9);
+  EXPECT_NEAR(Beside(Core(0.2), half, kernel), 1 / 0.9, 1e-9);
+  EXPECT_NEAR(Beside(Core(1), full, kernel), 2, 1e-9);
+  EXPECT_NEAR(BesideKernel(Core(1), full, kernel), 2, 1e-9);
+  EXPECT_NEAR(BesideKernel(Core(0.6), full, kernel), 0.6 / 0.5, 1e-9);
+  // Collectives of a GPU have SMs of their own.
+  HardwareSpec gpu = Round();
+  gpu.gpu.contention.core_demand = 1;
+  EXPECT_NEAR(BesideKernel(gpu, Transfer(1, 0, 1), kernel), 1, 1e-9);
+}
+
+// Two collectives share the link, so each asks for half a core: with the kernel three get a third.
+TEST(CoreShare, OfThreeIsAThird) {
+  Overlap o(Core(1));
+  const TaskId first = o.Add("gloo 1", 1e-3, Transfer(0, 0, 1));
+  const TaskId second = o.Add("gloo 2", 1e-3, Transfer(0, 0, 1));
+  const TaskId kernel = o.Add("compute", 1e-3, Kernel(ComputeClass::kGemm));
+  o.Run();
+  EXPECT_NEAR(o.Took(first), 3e-3, 1e-9);
+  EXPECT_NEAR(o.Took(second), 3e-3, 1e-9);
+  EXPECT_NEAR(o.Took(kernel), 3e-3, 1e-9);
+}
+
+// The time slice is waited for beside compute only, and costs the compute nothing.
+TEST(CoreShare, BeginsWithATimeSlice) {
+  HardwareSpec hardware = Core(0);
+  hardware.gpu.contention.core_wait = Duration{3'000'000'000};
+  Overlap beside(hardware);
+  const TaskId kernel = beside.Add("compute", 10e-3, Kernel(ComputeClass::kGemm));
+  const TaskId transfer = beside.Add("gloo", 1e-3, Transfer(0, 0, 1));
+  beside.Run();
+  EXPECT_NEAR(beside.Took(transfer), 4e-3, 1e-9);
+  EXPECT_NEAR(beside.Took(kernel), 10e-3, 1e-9);
+  Overlap alone(hardware);
+  const TaskId lonely = alone.Add("gloo", 1e-3, Transfer(0, 0, 1));
+  alone.Run();
+  EXPECT_NEAR(alone.Took(lonely), 1e-3, 1e-9);
+}
+
 }  // namespace
 }  // namespace stepsim

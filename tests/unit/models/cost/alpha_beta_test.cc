@@ -94,5 +94,25 @@ TEST(Hierarchical, IsAnAllReduce) {
       InternalError);
 }
 
+// Every message crosses the link twice: 2 (n-1) steps of two hops. The share of the link is that of
+// the time in which bytes move.
+TEST(Gloo, AnnouncesEveryMessage) {
+  CollectiveModelSpec spec;
+  spec.model = CollectiveModel::kGloo;
+  const CollectivePricer price(Hardware(), spec);
+  const CollectiveCost two =
+      price({CollectiveOp::kAllReduce, Bytes{80'000'000}, DType::kFp32, {2, 2, 1}});
+  EXPECT_DOUBLE_EQ(two.seconds, 4 * 5 * kUs + 4 * kMs);
+  EXPECT_DOUBLE_EQ(two.latency_seconds, 4 * 5 * kUs);
+  EXPECT_NEAR(two.network_share, 4 / 4.02, 1e-12);
+  EXPECT_EQ(two.intra_share, 0);
+  EXPECT_EQ(two.sms, 0);
+  const CollectiveCost broadcast =
+      price({CollectiveOp::kBroadcast, Bytes{80'000'000}, DType::kFp32, kOneNode});
+  EXPECT_DOUBLE_EQ(broadcast.seconds, 3 * 2 * 2 * kUs + 1 * kMs);
+  EXPECT_NEAR(broadcast.intra_share, 1 / 1.012, 1e-12);
+  EXPECT_EQ(price({CollectiveOp::kAllReduce, Bytes{8}, DType::kFp32, kAlone}).seconds, 0);
+}
+
 }  // namespace
 }  // namespace stepsim

@@ -169,5 +169,19 @@ TEST(PriceGraph, RoundsUpToAPicosecond) {
 
 TEST(PriceGraph, RefusesWhatItCannotPrice) { EXPECT_THROW(Priced(OpaqueWork{}), InternalError); }
 
+TEST(PriceKernel, TakesWhatWasMeasured) {
+  ComputeWork work = Kernel(ComputeClass::kGemm, 8e12, 1'000'000'000);
+  work.measured = 1'234'567'891'234'567;
+  EXPECT_DOUBLE_EQ(PriceKernel(work, Gpu()).seconds, 1234.567891234567);
+  TaskGraphBuilder builder;
+  const RankId rank = builder.AddRank({});
+  builder.AddTask(builder.AddWork(work), builder.AddLabel({.name = "layer"}),
+                  builder.AddStream(rank, "compute"));
+  JobSpec job;
+  job.hardware.gpu = Gpu();
+  const TaskGraph graph = std::move(builder).Build();
+  EXPECT_EQ(PriceGraph(graph, job).costs[WorkId{0}].isolated, Duration{work.measured});
+}
+
 }  // namespace
 }  // namespace stepsim

@@ -192,6 +192,23 @@ TEST(Ddp, BucketViewSavesTheCopyBack) {
 }
 
 // Cast on the compute stream, half the bytes on the wire, cast back on the hook's stream.
+// Gradients of L2, L1 and L0 arrive 21 units apart (backward of 20, one copy); their all_reduces
+// take 2, 30 and 10. With two threads the third bucket goes to the first one, which is free; in one
+// queue it waits for the second bucket, 9 units more.
+TEST(Ddp, GlooTakesBucketsInTurn) {
+  JobSpec job = JobOf({.bucket_cap_mb = 1, .gradient_as_bucket_view = true});
+  job.collectives.model = CollectiveModel::kGloo;
+  const StepRun two = RunJob(job, ThreeLayers());
+  job.collectives.gloo_threads = 1;
+  const StepRun one = RunJob(job, ThreeLayers());
+  const std::string second = "all_reduce bucket 2/3 (L1)", third = "all_reduce bucket 3/3 (L0)";
+  EXPECT_EQ(two.Start(second), one.Start(second));
+  EXPECT_EQ(two.Start(third), two.Start(second) + 21);
+  EXPECT_EQ(one.Start(third), one.Start(second) + 30);
+  job.collectives.model = CollectiveModel::kNccl;
+  EXPECT_EQ(RunJob(job, ThreeLayers()).starts, one.starts);
+}
+
 TEST(Ddp, CompressHookHalvesTheWire) {
   const StepRun run =
       RunJob(JobOf({.bucket_cap_mb = 1, .comm_hook = CommHook::kBf16Compress}), ThreeLayers());

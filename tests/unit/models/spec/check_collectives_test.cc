@@ -94,5 +94,17 @@ TEST(CheckCollectives, KeysOfALaterRelease) {
   EXPECT_EQ(ErrorOf({"collectives.cta_policy=zero", "collectives.nccl_version=2.28"}), "no error");
 }
 
+TEST(CheckCollectives, GlooHasThreadsAndNothingOfNccl) {
+  EXPECT_EQ(ErrorOf({"collectives.model=gloo", "collectives.gloo_threads=1"}), "no error");
+  EXPECT_EQ(ErrorOf({"collectives.model=gloo", "collectives.protocol=ll"}),
+            "collectives.protocol: has no effect with collectives.model: gloo");
+  EXPECT_EQ(ErrorOf({"collectives.gloo_threads=1"}),
+            "collectives.gloo_threads: has no effect with collectives.model: nccl");
+  EXPECT_EQ(ErrorOf({"collectives.model=gloo", "collectives.all_reduce=hierarchical"}),
+            "collectives.all_reduce: found 'hierarchical', allowed: ring");
+  EXPECT_EQ(ErrorOf({"collectives.model=gloo", "hardware.network.link.added_latency=3 us"}),
+            "hardware.network.link.added_latency: has no effect with collectives.model: gloo");
+}
+
 }  // namespace
 }  // namespace stepsim

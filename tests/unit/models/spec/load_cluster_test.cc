@@ -64,9 +64,19 @@ TEST(LoadCluster, ReportsEveryMistakeAtOnce) {
                "network=slw", "collectives.corrections=absent"});
   EXPECT_THAT(error, HasSubstr("--set nodes=0: nodes: found '0'"));
   EXPECT_THAT(error, HasSubstr("gpus_per_node: found 9, allowed: at most the 8 of hardware h100"));
-  EXPECT_THAT(error, HasSubstr("found the unknown key 'plan', allowed: hardware, network, calibration, nodes"));
+  EXPECT_THAT(
+      error,
+      HasSubstr("found the unknown key 'plan', allowed: hardware, network, calibration, nodes"));
   EXPECT_THAT(error, HasSubstr("did you mean 'slow'?"));
   EXPECT_THAT(error, HasSubstr("collectives.corrections=absent: collectives.corrections: found"));
+}
+
+// What a calibration says of the host is left alone; a setting of it is still an error.
+TEST(LoadCluster, HasNoHost) {
+  const std::string calibration = "calibration={name: c, host: {launch: 3 us}}";
+  EXPECT_EQ(Load({"hardware=h100-sxm-dgx", calibration}).calibration.name, "c");
+  EXPECT_THAT(ErrorOf({"hardware=h100-sxm-dgx", calibration, "host.launch=3 us"}),
+              HasSubstr("found the unknown key 'host'"));
 }
 
 TEST(LoadCluster, NeedsHardware) {

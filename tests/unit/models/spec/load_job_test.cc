@@ -294,7 +294,7 @@ TEST(LoadJob, EveryProblemOfEveryFile) {
         "optimizer, "
         "optimizer_impl, memory, host, collectives, contention, simulate, mfu_convention\n"
         "hardware/bad.yaml:1:1: hardware.gpu: missing, allowed: a mapping with name, peak, "
-        "hbm_bandwidth, memory, sms and 8 optional keys\n"
+        "hbm_bandwidth, memory, sms and 9 optional keys\n"
         "hardware/bad.yaml:1:1: hardware.intra_node: missing, allowed: a mapping with type, "
         "bandwidth and 5 optional keys\n"
         "hardware/bad.yaml:1:1: hardware.network: missing, allowed: a mapping with name, link and "

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "models/import/import_job.h"
 #include "models/pipeline/schedule.h"
 #include "sim/config/read_config.h"
@@ -87,6 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"plan.zero.stage3_prefetch_bucket_size=200000000",
               "plan.zero.zero_hpz_partition_size=8"}},
         Case{"llama-3-8b_fsdp2_16xh100", "torchtitan", {}},
+        Case{"qwen3-30b-a3b_fsdp2_ep8_32xh100", "torchtitan", {}},
         Case{"llama-3-8b_fsdp2_16xh100",
              "torchtitan",
              {"plan.fsdp2.shard_size=8", "recompute.granularity=selective", "recompute.policy=op"}},
@@ -106,6 +111,19 @@ TEST(Flags, NameWhatAFrameworkCannotBeTold) {
       EXPECT_TRUE(flags.unable.empty());
     }
   }
+}
+
+// torchtitan has decoders like Llama's alone.
+TEST(Flags, AreThoseOfFrameworksThatHaveTheNetwork) {
+  const auto has_torchtitan = [](const char* job, const Changes& changes) {
+    const std::vector<FrameworkFlags> all = FlagsOf(testing::LoadShipped(job, changes).job, {});
+    return std::any_of(all.begin(), all.end(),
+                       [](const FrameworkFlags& each) { return each.framework == "torchtitan"; });
+  };
+  const Changes fsdp2 = {"plan.strategy=fsdp2", "plan.ddp=null"};
+  EXPECT_TRUE(has_torchtitan("llama-3-8b_fsdp2_16xh100", {}));
+  EXPECT_FALSE(has_torchtitan("gpt2_ddp_32xa40_25gbe", fsdp2));
+  EXPECT_FALSE(has_torchtitan("llama-3.2-3b_ddp_16xa100", {}));
 }
 
 }  // namespace

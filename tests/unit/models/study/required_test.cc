@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "models/simulate_job.h"
 #include "models/spec/remembering_source.h"
 #include "models/study/infer.h"
@@ -58,6 +61,59 @@ TEST_F(StudyTest, WholeNumbersAreExact) {
   EXPECT_FALSE(Holds(target, trial.Try(steps.set(trial.job(), least - 1))));
 }
 
+// 32 GPUs make one copy of the model: other numbers of nodes than multiples of 4 are none.
+TEST_F(StudyTest, ValuesThatAreNoneForTheJobArePassedOver) {
+  const JobVariants variants =
+      Variants("gpt3-6.7b_megatron_32xh100", {"plan.tensor_parallel=8", "plan.pipeline_parallel=4",
+                                              "batch.gradient_accumulation_steps=4"});
+  Trial trial(variants);
+  const FreeVariable& nodes = *FindFreeVariable("nodes");
+  const auto try_nodes = [&](double value) { return trial.Try(nodes.set(trial.job(), value)); };
+  EXPECT_THROW(try_nodes(6), ConfigError);
+  const double few = ToSeconds(try_nodes(4).account().step);
+  const double many = ToSeconds(try_nodes(4096).account().step);
+  ASSERT_LT(few, many);
+  const Target target{TargetKind::kStepTime, (few + many) / 2};
+  const Requirement found = FindRequired(trial, nodes, target);
+  ASSERT_TRUE(found.needed);
+  EXPECT_FALSE(found.is_always);
+  const double most = found.needed->value;
+  EXPECT_EQ(std::fmod(most, 4), 0);
+  EXPECT_TRUE(Holds(target, try_nodes(most)));
+  EXPECT_FALSE(Holds(target, try_nodes(most + 4)));
+}
+
+// More samples take longer: the largest number is asked for, and more fail.
+TEST_F(StudyTest, WhereMoreIsWorseTheMostIsFound) {
+  const JobVariants variants = Variants(kJob);
+  Trial trial(variants);
+  const FreeVariable& tokens = *FindFreeVariable("tokens");
+  const Target target{TargetKind::kStepTime, 1.2 * ToSeconds(trial.Try({}).account().step)};
+  const Requirement found = FindRequired(trial, tokens, target);
+  ASSERT_TRUE(found.needed);
+  EXPECT_TRUE(found.is_reversed);
+  const double most = found.needed->value;
+  EXPECT_GE(most, tokens.now(trial.job()));  // as it is the target is reached
+  EXPECT_TRUE(Holds(target, trial.Try(tokens.set(trial.job(), most))));
+  EXPECT_FALSE(Holds(target, trial.Try(tokens.set(trial.job(), most + 1))));
+}
+
+// Neither the fewest nor the most nodes are the fastest: a target between is reached all the same.
+TEST_F(StudyTest, ATargetThatOnlyTheMiddleReachesIsReached) {
+  const JobVariants variants = Variants("llama-3-8b_fsdp2_16xh100");
+  Trial trial(variants);
+  const FreeVariable& nodes = *FindFreeVariable("nodes");
+  const auto step = [&](double value) {
+    return ToSeconds(trial.Try(nodes.set(trial.job(), value)).account().step);
+  };
+  ASSERT_LT(step(8), std::min(step(1), step(4096)));
+  const Target target{TargetKind::kStepTime, (step(8) + std::min(step(1), step(4096))) / 2};
+  const Requirement found = FindRequired(trial, nodes, target);
+  ASSERT_TRUE(found.needed);
+  EXPECT_TRUE(found.is_island);
+  EXPECT_LE(step(found.needed->value), target.value);
+}
+
 // Compute alone takes longer than that, whatever the network.
 TEST_F(StudyTest, SaysWhenNoValueReachesIt) {
   const JobVariants variants = Variants(kJob);
@@ -95,6 +151,26 @@ TEST_P(InferTest, FindsTheBandwidthOfASimulatedStep) {
   EXPECT_EQ(found.verdict, expected);
 }
 INSTANTIATE_TEST_SUITE_P(Factors, InferTest, ::testing::Values(0.1, 0.4, 0.6, 1.0, 2.0));
+
+// Twice the bandwidth is slower here: NCCL chooses another algorithm. The predicted step still
+// means the nominal rate, and a step at 0.3 of it those 0.3.
+TEST_F(StudyTest, AStepThatIsNotMonotoneIsInferredNextToTheNominalRate) {
+  const JobVariants variants = Variants("llama-2-7b_zero3_16xa100");
+  Trial trial(variants);
+  const FreeVariable& network = *FindFreeVariable("network");
+  const double now = network.now(trial.job());
+  const auto step = [&](double factor) {
+    return trial.Try(network.set(trial.job(), now * factor)).account().step;
+  };
+  ASSERT_GT(step(1.5), step(1));  // else this tests nothing
+  for (const double factor : {0.3, 1.0}) {
+    const Inference found = Infer(trial, InferKind::kNetwork, step(factor));
+    ASSERT_TRUE(found.least);
+    EXPECT_LE(*found.least, now * factor * 1.003);
+    EXPECT_GE(found.most.value_or(HUGE_VAL), now * factor / 1.003);
+    EXPECT_EQ(found.verdict, factor == 1 ? InferVerdict::kHealthy : InferVerdict::kBroken);
+  }
+}
 
 TEST_F(StudyTest, AHiddenNetworkGivesALowerBoundAlone) {
   const JobVariants variants = Variants("llama-3.2-3b_ddp_16xa100", {"batch.micro_batch_size=8"});

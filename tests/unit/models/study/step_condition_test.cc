@@ -74,5 +74,15 @@ TEST(StepConditionNames, UnknownOnesAreNamedWithTheNearest) {
   }
 }
 
+// "exposed > 5" would never hold: 5% is meant.
+TEST_F(StepConditionTest, SharesAreNotComparedWithPercentagesWithoutASign) {
+  for (const char* text : {"exposed > 5", "40 > mfu", "mfu_palm < 40", "bubble + exposed > 5"}) {
+    EXPECT_THROW(StepCondition(text, {}), ConfigError) << text;
+  }
+  for (const char* text : {"exposed > 5%", "exposed > 0.05", "mfu < 1", "exposed * 100 > 5"}) {
+    EXPECT_NO_THROW(StepCondition(text, {})) << text;
+  }
+}
+
 }  // namespace
 }  // namespace stepsim

@@ -140,5 +140,34 @@ TEST(LayerList, SumsSavedActivationsAndBuffers) {
   EXPECT_EQ(workload.buffers, Bytes{24});  // statistics do not grow with the batch
 }
 
+// The profiled time is of the micro-batch as it is; backward is twice the forward where only that
+// is given, half of it the input gradient's.
+TEST(LayerList, ProfiledTimesTakeThePlaceOfFlops) {
+  JobSpec job = SmallNet();
+  LayerSpec& fc = ListOf(job).layers[2];
+  fc.forward_time = Duration{1000};
+  const Workload twice = BuildWorkload(job);
+  const Operator& op = twice.units[2].operators[0];
+  EXPECT_EQ(op.forward.measured, 1000);
+  EXPECT_EQ(op.forward.flops, Flops{4 * 40.0});
+  ASSERT_THAT(op.backward_input, SizeIs(1));
+  EXPECT_EQ(op.backward_input[0].measured, 1000);
+  EXPECT_EQ(op.backward_weight[0].measured, 1000);
+  EXPECT_EQ(twice.units[0].operators[0].forward.measured, 0);
+
+  ListOf(job).layers[2].backward_time = Duration{777};
+  const Workload given = BuildWorkload(job);
+  EXPECT_EQ(given.units[2].operators[0].backward_input[0].measured, 388);
+  EXPECT_EQ(given.units[2].operators[0].backward_weight[0].measured, 389);
+}
+
+// Without FLOPs it is no memory-bound kernel either: contention may slow it.
+TEST(LayerList, ProfiledLayerWithoutFlopsIsAProduct) {
+  JobSpec job = SmallNet();
+  ListOf(job).layers[1].forward_time = Duration{1};
+  const Workload workload = BuildWorkload(job);
+  EXPECT_EQ(workload.units[1].operators[0].forward.compute_class, ComputeClass::kGemm);
+}
+
 }  // namespace
 }  // namespace stepsim

@@ -43,11 +43,12 @@ TEST(Axis, AListMayHoldRanges) {
   EXPECT_THAT(Values("nodes", "[1, 2:4:+1]"), ElementsAre("1", "2", "3", "4"));
 }
 
-TEST(Axis, RangesIncludeTheirEnd) {
+TEST(Axis, RangesIncludeTheirEndWhereAStepLeadsThere) {
   EXPECT_THAT(Values("nodes", "8:24:+8"), ElementsAre("8", "16", "24"));
   EXPECT_THAT(Values("nodes", "8:24:8"), ElementsAre("8", "16", "24"));
   EXPECT_THAT(Values("nodes", "8:23:8"), ElementsAre("8", "16"));
   EXPECT_THAT(Values("nodes", "1:10:x3"), ElementsAre("1", "3", "9"));
+  EXPECT_THAT(Values("nodes", "32:400:x2"), ElementsAre("32", "64", "128", "256"));
   EXPECT_THAT(Values("nodes", "4:4:+1"), ElementsAre("4"));
   EXPECT_THAT(Values("nodes", "9:1:-4"), ElementsAre("9", "5", "1"));
   EXPECT_THAT(Values("nodes", "8:1:x0.5"), ElementsAre("8", "4", "2", "1"));
@@ -95,7 +96,10 @@ TEST(Axis, WrongValuesAreNamed) {
   EXPECT_THAT(ErrorOf(kCap, "abc"), HasSubstr("found 'abc'"));
   EXPECT_THAT(ErrorOf("plan.ddp.bucket_cap", "1"), HasSubstr("did you mean"));
   EXPECT_THAT(ErrorOf("parallel.data.bucket_cap_mb", "1"), HasSubstr("'plan.ddp.bucket_cap_mb'?"));
-  EXPECT_THAT(ErrorOf("plan", "1"), HasSubstr("found no field 'plan'"));
+  EXPECT_THAT(ErrorOf("plan", "1"), HasSubstr("found no field 'plan' but several in it"));
+  EXPECT_THAT(ErrorOf("plan.ddp", "1"), HasSubstr("such as plan.ddp."));
+  EXPECT_THAT(ErrorOf("nodes", "1:"), HasSubstr("START:END:xFACTOR"));
+  EXPECT_THAT(ErrorOf("nodes", "1:8:"), HasSubstr("START:END:xFACTOR"));
   EXPECT_THAT(ErrorOf(kCap, "1:8"), HasSubstr("START:END:xFACTOR"));
   EXPECT_THAT(ErrorOf(kCap, "1:8:x"), HasSubstr("factor"));
   EXPECT_THAT(ErrorOf("nodes", "1:8:x1.5"), HasSubstr("whole numbers"));
@@ -107,6 +111,7 @@ TEST(Axis, RangesThatNeverEndAreNamed) {
     EXPECT_THAT(ErrorOf("nodes", text), HasSubstr("never reaches its end")) << text;
   }
   EXPECT_THAT(ErrorOf(kCap, "1:1e8:+1"), HasSubstr("more than 10000000 values"));
+  EXPECT_THAT(ErrorOf("nodes", "1:64:x1.0000000001"), HasSubstr("more than 10000000 values"));
   EXPECT_THAT(ErrorOf(kCap, "1:1e9:x1.0000000001"), HasSubstr("more than 10000000 values"));
 }
 

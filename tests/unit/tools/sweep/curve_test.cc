@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "tools/sweep/curve_scale.h"
 #include "tools/sweep/sweep_export.h"
@@ -177,6 +180,54 @@ TEST_F(CurveTest, FlatCurvesHaveNoNan) {
   EXPECT_THAT(PlotCurve(curve, 80), HasSubstr("*"));
 }
 
+// Values that differ in rounding alone are one: no axis is as wide as that.
+TEST_F(CurveTest, ValuesOneBitApartAreDrawnAsOne) {
+  Curve curve;
+  curve.series.emplace_back();
+  const double x = 25, y = 1;
+  curve.series[0].points = {{x, "25", y}, {std::nextafter(x, 30), "25", std::nextafter(y, 2)}};
+  for (const bool is_log : {false, true}) {
+    curve.is_log_x = curve.is_log_y = is_log;
+    for (const Scale& scale : {ScaleX(curve), ScaleY(curve)}) {
+      EXPECT_GT(scale.high - scale.low, 0.5);
+    }
+    const std::vector<Tick> ticks = TicksY(curve, ScaleY(curve), 6);
+    EXPECT_FALSE(ticks.empty());
+    EXPECT_LE(ticks.size(), 20u);
+    EXPECT_THAT(CurveSvg(curve), Not(HasSubstr("nan")));
+    EXPECT_THAT(CurveSvg(curve), Not(HasSubstr("inf")));
+  }
+}
+
+// Digits are up to 7.7 wide at this size (DejaVu Sans 7.64), and a gap is seen.
+TEST_F(CurveTest, LabelsOfTicksDoNotTouch) {
+  for (int i = 0; i < 40; ++i) Add("slow", 1000000 + 100000 * i, 1 + i, 0.1);
+  const std::string svg = CurveSvg(MakeCurve(Results(), {}));
+  std::size_t labels = 0;
+  double end = 0;
+  const std::regex tick("<text x=\"([0-9.]+)\" y=\"431.0\" text-anchor=\"middle\">([0-9]+)</text>");
+  for (std::sregex_iterator it(svg.begin(), svg.end(), tick), none; it != none; ++it, ++labels) {
+    const double half = 7.64 * static_cast<double>((*it)[2].length()) / 2;
+    EXPECT_GE(std::stod((*it)[1]) - half, end + 4);
+    end = std::stod((*it)[1]) + half;
+  }
+  EXPECT_GE(labels, 5u);
+}
+
+TEST_F(CurveTest, RowsWithWrongValuesAreNamedWithTheirLine) {
+  AddValleys();
+  const std::size_t third = rows_.find("\"index\":2");
+  rows_.replace(rows_.find("\"step_time_s\":", third) + 14, 1, "\"x\",\"y\":");
+  const SweepResults results = Results();
+  try {
+    MakeCurve(results, {});
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.diagnostics().front().ToString(),
+              path_ + ":4:1: found a broken row, allowed: rows as they were written");
+  }
+}
+
 TEST_F(CurveTest, MissingAndForeignShardsAreNamed) {
   AddValleys();
   header_.shard = {2, 4};
@@ -193,7 +244,7 @@ TEST_F(CurveTest, MissingAndForeignShardsAreNamed) {
   EXPECT_THAT(error({path_}), HasSubstr("found 1 of 4 shards, missing: 1, 3-4"));
   EXPECT_THAT(error({path_, path_}), HasSubstr("found shard 2/4 again"));
   EXPECT_THAT(error({path_ + ".none"}), HasSubstr("found no such file"));
-  header_.shard_points = header_.points + 1;
+  header_.shard_points = ++header_.points;
   std::ofstream(path_) << WriteHeader(header_) << rows_;
   EXPECT_THAT(error({path_}), HasSubstr("found 10 of 11 points"));
   std::ofstream(path_) << "{\"schema\":\"stepsim.result/1\"}\n";

@@ -10,6 +10,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stepsim {
@@ -102,10 +103,31 @@ TEST_F(ResultFileTest, FilesOfOthersAreRefusedAndKept) {
   for (const std::string& text :
        {std::string("a,b\n1,2\n"), std::string("{\"schema\":\"stepsim.sweep/2\"}\n"),
         std::string("{\"schema\":\"stepsim.sweep/1\"}\n"), std::string("no line end"),
-        WriteHeader(header_) + Row(1), WriteHeader(header_) + Row(0) + Row(0),
-        WriteHeader(header_) + "{\"index\":0,\"ax\n", WriteHeader(header_) + "\n"}) {
+        std::string(100'000, '\0'), WriteHeader(header_) + Row(1),
+        WriteHeader(header_) + Row(0) + Row(0), WriteHeader(header_) + "{\"index\":0,\"ax\n",
+        WriteHeader(header_) + "\n"}) {
     Write(text);
     EXPECT_THAT(ErrorOf(Existing::kResume), HasSubstr("allowed")) << text;
+    EXPECT_EQ(Text(), text);
+  }
+}
+
+TEST_F(ResultFileTest, HeadersThatSayNothingAreNamed) {
+  const std::string good = WriteHeader(header_);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  const std::pair<std::string, const char*> cases[] = {
+      {with("[\"step_time_s\"]", "[]"), "found a header without axes or metrics"},
+      {with("\"points\":10", "\"points\":-10"), "found no number of points"},
+      {with("\"points\":10", "\"points\":1e30"), "found no number of points"},
+      {with("\"points\":10", "\"points\":0"), "found 10 of 0 points"},
+      {with("\"shard_points\":10", "\"shard_points\":11"), "found 11 of 10 points"}};
+  for (const auto& [text, error] : cases) {
+    Write(text);
+    EXPECT_THAT(ErrorOf(Existing::kResume), HasSubstr(error)) << text;
     EXPECT_EQ(Text(), text);
   }
 }

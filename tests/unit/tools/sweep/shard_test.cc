@@ -69,6 +69,17 @@ TEST(Shard, ATaskOfAStepIsAShard) {
   EXPECT_THROW(From({{"SLURM_PROCID", "4"}, {"SLURM_NTASKS", "4"}}), ConfigError);
 }
 
+// Its variables are those of its first task, but it is to do all of the work.
+TEST(Shard, ABatchScriptIsNoShard) {
+  const std::map<std::string, std::string> script = {
+      {"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}};
+  EXPECT_FALSE(From(script).has_value());
+  std::map<std::string, std::string> step = script;
+  step["SLURM_STEP_ID"] = "0";
+  step["SLURM_PROCID"] = "2";
+  EXPECT_EQ(From(step)->shard, (Shard{3, 4}));
+}
+
 TEST(Shard, ArraysWithGapsAreRefused) {
   // --array=1,5,7
   EXPECT_THROW(From({{"SLURM_ARRAY_TASK_ID", "7"},
